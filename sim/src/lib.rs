@@ -1,0 +1,3 @@
+//! Deterministic worlds: nodes, clocks, a network, Redis servers and a fenced store.
+
+pub mod redis;
