@@ -1,0 +1,277 @@
+//! Scripts, in real Lua 5.1.
+//!
+//! One Lua machine per thread runs the scripts of every server on it: making one takes longer than
+//! a thousand small scripts. It holds no server's state. For the duration of a script the server
+//! moves into [`RUNNING`], where `redis.call` finds it, and back; that needs no `unsafe` and no
+//! shared ownership of servers.
+//!
+//! Nothing a script does outlives it but its writes and the place in the server's sequence of
+//! random numbers: globals and libraries are frozen, `KEYS` and `ARGV` are made for each run, the
+//! budget is counted from zero. So a script's outcome does not depend on what other servers ran on
+//! this thread.
+//!
+//! Known differences from Redis 7.0:
+//!
+//! - `cjson`, `cmsgpack`, `struct` and `os` are not there.
+//! - A script that executes more than [`BUDGET`] Lua instructions is killed, and cannot catch it.
+//!   Redis would let it run and answer `BUSY` to everybody else. Its writes stay, as with
+//!   `SCRIPT KILL` refused and the server shut down. A single call into the library, such as a
+//!   hard pattern or a huge `string.rep`, is not interrupted, and memory is not limited.
+//! - `tostring` numbers tables and functions instead of showing their addresses, and the garbage
+//!   collector tells nothing. A table with tables or functions as keys is still traversed in the
+//!   order of their addresses, and weak tables are still emptied at the collector's leisure:
+//!   scripts that care are not deterministic here.
+//! - `error({})` without an `err` field crashes a real 7.0.15; here it is an error.
+//! - Replies nest at most [`values::DEPTH`] deep, in Redis thousands.
+//! - `getmetatable` of a library gives `nil` as in Redis, but such a table is a stand-in with a
+//!   metatable of its own; see `prelude.lua`.
+
+mod library;
+mod values;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::mem;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use sha1_smol::Sha1;
+
+use super::commands::Call;
+use super::connection::Connection;
+use super::machine::Machine;
+use super::reply::Reply;
+use library::Raised;
+pub(crate) use library::UNSEEDED;
+
+/// The name of a script: the SHA-1 of its text in lower case hexadecimal.
+pub(crate) type Sha = [u8; 40];
+
+/// How many Lua instructions one run of a script may execute, to the nearest [`INTERVAL`]: some
+/// fifty milliseconds of a real processor.
+const BUDGET: u32 = 10_000_000;
+/// How often the budget is looked at.
+const INTERVAL: u32 = 10_000;
+/// How many compiled scripts a thread keeps. Beyond that it starts again: a program that sends so
+/// many different texts will not send one twice.
+const KEPT: usize = 1024;
+
+thread_local! {
+    static VM: OnceCell<Vm> = const { OnceCell::new() };
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// What is compiled and shared by all servers of a thread.
+struct Vm {
+    lua: Lua,
+    /// `run(script, keys, args)` of the prelude.
+    run: Function,
+    /// `compile(source)` of the prelude.
+    compile: Function,
+    scripts: RefCell<BTreeMap<Bytes, Rc<Compiled>>>,
+    fields: values::Fields,
+}
+
+/// A script ready to run.
+pub(crate) struct Compiled {
+    pub(crate) sha: Sha,
+    function: Function,
+    /// Its first line promises `no-writes`.
+    read_only: bool,
+}
+
+/// A script that is running, and what its server lent it.
+struct Running {
+    machine: Machine,
+    /// The script's own: selecting another database ends with it.
+    connection: Connection,
+    wall: u64,
+    read_only: bool,
+    /// The script asked for replies as in RESP3.
+    resp3: bool,
+    sha: Sha,
+    /// How often the budget has been looked at.
+    ticks: u32,
+    killed: bool,
+    /// What ended the script, in the words of the reply.
+    failure: Option<Bytes>,
+}
+
+/// The compiled form of `body`, made now if this thread has not seen it.
+pub(crate) fn compile(body: &Bytes) -> Result<Rc<Compiled>, Reply> {
+    with_vm(|vm| {
+        if let Some(script) = vm.scripts.borrow().get(body) {
+            return Ok(Rc::clone(script));
+        }
+        let (source, read_only) = read_shebang(body)?;
+        let compiled: (Option<Function>, Option<LuaString>) = vm
+            .lua
+            .create_string(source)
+            .and_then(|source| vm.compile.call(source))
+            .expect("the prelude's own function does not fail");
+        let (Some(function), _) = compiled else {
+            let mut text = b"ERR Error compiling script (new function): ".to_vec();
+            text.extend(compiled.1.iter().flat_map(|why| why.as_bytes().to_vec()));
+            return Err(Reply::error(text));
+        };
+        let script = Rc::new(Compiled {
+            sha: sha_of(body),
+            function,
+            read_only,
+        });
+        let mut scripts = vm.scripts.borrow_mut();
+        if scripts.len() >= KEPT {
+            scripts.clear();
+        }
+        // A copy: the body may be a view into a buffer of the connection it came by.
+        scripts.insert(Bytes::copy_from_slice(body), Rc::clone(&script));
+        Ok(script)
+    })
+}
+
+/// Runs `script` on the server of `call`.
+pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut Call<'_>) -> Reply {
+    let mut connection = Connection::new(0);
+    connection.db = call.connection.db;
+    let running = Running {
+        machine: mem::take(call.machine),
+        connection,
+        wall: call.wall,
+        read_only: script.read_only,
+        resp3: false,
+        sha: script.sha,
+        ticks: 0,
+        killed: false,
+        failure: None,
+    };
+    RUNNING.set(Some(running));
+    let outcome = with_vm(|vm| {
+        vm.lua
+            .set_global_hook(HookTriggers::new().every_nth_instruction(INTERVAL), tick)?;
+        let keys = vm.words(keys)?;
+        let args = vm.words(args)?;
+        let (ok, value): (bool, Value) = vm.run.call((&script.function, keys, args))?;
+        Ok(ok.then(|| values::to_reply(&value, &vm.fields, 0)))
+    });
+    let running = RUNNING.take().expect("nobody else takes it");
+    *call.machine = running.machine;
+    if running.killed {
+        return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
+    }
+    match outcome {
+        Ok(Some(reply)) => reply.resolve(running.resp3),
+        Ok(None) => Reply::error(running.failure.unwrap_or_default()),
+        Err(error) => broken(&error),
+    }
+}
+
+/// Lua itself failed, which only running out of its stacks or of memory can do.
+fn broken(error: &mlua::Error) -> Reply {
+    Reply::error(format!("ERR script failed: {error}"))
+}
+
+fn with_vm<R>(work: impl FnOnce(&Vm) -> R) -> R {
+    VM.with(|vm| work(vm.get_or_init(|| Vm::new().expect("the prelude is valid"))))
+}
+
+/// Called every [`INTERVAL`] instructions, and at every one once the script is condemned: it may
+/// then catch the error only where it is about to end anyway.
+fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
+    let over = RUNNING.with_borrow_mut(|running| {
+        let Some(running) = running else { return false };
+        running.ticks += 1;
+        running.killed |= running.ticks > BUDGET / INTERVAL;
+        running.killed
+    });
+    if !over {
+        return Ok(VmState::Continue);
+    }
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), tick)?;
+    Err(mlua::Error::external(Raised::Text("script killed".into())))
+}
+
+impl Vm {
+    fn new() -> mlua::Result<Self> {
+        // Lua's own pcall: the safe one lets no script catch a panic of ours, but panics end the
+        // process's run anyway, and it costs every script that uses it.
+        let options = LuaOptions::new().catch_rust_panics(false);
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, options)?;
+        let native = library::table(&lua)?;
+        let (run, compile, environment): (Function, Function, Table) = lua
+            .load(include_str!("prelude.lua"))
+            .set_name("=prelude")
+            .call(native)?;
+        lua.set_globals(environment)?;
+        let fields = values::Fields::new(&lua)?;
+        Ok(Self {
+            lua,
+            run,
+            compile,
+            scripts: RefCell::default(),
+            fields,
+        })
+    }
+
+    fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for word in words {
+            table.raw_push(self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+}
+
+fn sha_of(text: &[u8]) -> Sha {
+    let mut sha = [0; 40];
+    for (pair, byte) in sha
+        .chunks_exact_mut(2)
+        .zip(Sha1::from(text).digest().bytes())
+    {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+    sha
+}
+
+/// Reads a first line such as `#!lua flags=no-writes`. Returns the source, whose first line is
+/// then empty so that errors name the right one, and whether it promises not to write.
+fn read_shebang(body: &[u8]) -> Result<(&[u8], bool), Reply> {
+    const FLAGS: [&[u8]; 5] = [
+        b"no-writes",
+        b"allow-oom",
+        b"allow-stale",
+        b"no-cluster",
+        b"allow-cross-slot-keys",
+    ];
+    if !body.starts_with(b"#!") {
+        return Ok((body, false));
+    }
+    let Some(end) = body.iter().position(|byte| *byte == b'\n') else {
+        return Err(Reply::fixed_error("ERR Invalid script shebang"));
+    };
+    let refuse = |why: &str, what: &[u8]| Err(Reply::error([why.as_bytes(), what].concat()));
+    let mut words = body[..end]
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    match words.next() {
+        Some(b"#!lua") => {}
+        other => {
+            let engine = other.unwrap_or_default();
+            return refuse("ERR Unexpected engine in script shebang: ", engine);
+        }
+    }
+    let mut read_only = false;
+    for word in words {
+        let Some(flags) = word.strip_prefix(b"flags=") else {
+            return refuse("ERR Unknown lua shebang option: ", word);
+        };
+        for flag in flags.split(|byte| *byte == b',') {
+            if !FLAGS.contains(&flag) {
+                return refuse("ERR Unexpected flag in script shebang: ", flag);
+            }
+            read_only |= flag == b"no-writes";
+        }
+    }
+    Ok((&body[end..], read_only))
+}

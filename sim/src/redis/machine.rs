@@ -1,0 +1,226 @@
+//! One server's memory: its databases, when keys expire, which scripts it knows.
+//!
+//! A key past its deadline is still in memory until somebody looks at it or the active cycle
+//! comes by, as in Redis: it is invisible, and yet counted by `DBSIZE`, and if the wall clock is
+//! set back before it is deleted, it lives on. Lock scenarios depend on all three.
+//!
+//! Everything that writes goes through [`Machine::put`] and [`Machine::remove`], so no change of a
+//! key can be missing from [`Machine::take_changes`].
+//!
+//! Deliberately absent: any notion of who sent a command. The node knows that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use bytes::Bytes;
+
+use super::commands::{self, Origin};
+use super::connection::Connection;
+use super::lua::{self, Sha};
+use super::reply::Reply;
+
+/// How many databases a server has: the default of Redis.
+pub const DATABASES: usize = 16;
+
+/// The state of one server.
+#[derive(Debug)]
+pub struct Machine {
+    /// Grown when a database is first written to, so that an empty machine costs nothing: a script
+    /// swaps one in for its duration.
+    databases: Vec<BTreeMap<Bytes, Entry>>,
+    /// Every key that has a deadline, the earliest first.
+    deadlines: BTreeSet<(u64, usize, Bytes)>,
+    changes: Vec<Change>,
+    /// What `EVALSHA` may ask for.
+    pub(crate) scripts: BTreeMap<Sha, Bytes>,
+    /// The state of `math.random`, which 7.0 carries on from script to script.
+    pub(crate) random: u64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            databases: Vec::new(),
+            deadlines: BTreeSet::new(),
+            changes: Vec::new(),
+            scripts: BTreeMap::new(),
+            random: lua::UNSEEDED,
+        }
+    }
+}
+
+/// What a key holds, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Value,
+    /// The wall clock in ms at which the key expires; it can still be read at that very
+    /// millisecond.
+    pub deadline: Option<u64>,
+}
+
+/// The value of a key. Closed: a new type of value must be considered by every command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Any bytes, numbers included.
+    String(Bytes),
+}
+
+/// A key that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The database the key is in.
+    pub db: usize,
+    /// The key.
+    pub key: Bytes,
+    /// What it was; nothing if it did not exist.
+    pub before: Option<Entry>,
+    /// What it is now; nothing if it was deleted.
+    pub after: Option<Entry>,
+    /// Why it changed.
+    pub cause: Cause,
+}
+
+/// Why a key changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A command wrote it, a script's commands included.
+    Command,
+    /// Its deadline passed, and it was looked at or the active cycle came by.
+    Expiry,
+}
+
+impl Machine {
+    /// A server that has just started without data.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Executes one request. `wall` is the server's wall clock in ms at this instant.
+    ///
+    /// An empty request cannot come from the [`Decoder`](super::Decoder).
+    pub fn execute(&mut self, request: &[Bytes], connection: &mut Connection, wall: u64) -> Reply {
+        commands::execute(self, request, connection, wall, Origin::Client)
+    }
+
+    /// What has changed since the last call, in order. A write that left a key as it was is not
+    /// among it.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        mem::take(&mut self.changes)
+    }
+
+    /// The earliest deadline of any key: when [`Self::expire_due`] next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline, ..)| *deadline)
+    }
+
+    /// The active cycle: deletes every key whose deadline is reached. A command would still read a
+    /// key at its very deadline; the cycle already deletes it.
+    pub fn expire_due(&mut self, wall: u64) {
+        while let Some((deadline, db, key)) = self.deadlines.first() {
+            if wall < *deadline {
+                break;
+            }
+            let (db, key) = (*db, key.clone());
+            self.remove(db, &key, Cause::Expiry);
+        }
+    }
+
+    /// The keys of database 0 and what they hold, those past their deadline and not yet deleted
+    /// included, in the order of their bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&Bytes, &Entry)> {
+        self.entries_of(0)
+    }
+
+    /// As [`Self::entries`], for any database.
+    pub fn entries_of(&self, db: usize) -> impl Iterator<Item = (&Bytes, &Entry)> {
+        self.databases.get(db).into_iter().flatten()
+    }
+
+    /// How many keys `db` holds, those past their deadline and not yet deleted included.
+    pub(crate) fn size(&self, db: usize) -> usize {
+        self.databases.get(db).map_or(0, BTreeMap::len)
+    }
+
+    /// What a command sees under `key`. A key past its deadline is deleted by being looked at.
+    pub(crate) fn look(&mut self, db: usize, key: &[u8], wall: u64) -> Option<&Entry> {
+        let deadline = self.databases.get(db)?.get(key)?.deadline;
+        if deadline.is_some_and(|deadline| wall > deadline) {
+            self.remove(db, key, Cause::Expiry);
+            return None;
+        }
+        self.databases[db].get(key)
+    }
+
+    /// Writes `key`, whatever it was before.
+    pub(crate) fn put(&mut self, db: usize, key: &Bytes, entry: Entry) {
+        if self.databases.len() <= db {
+            self.databases.resize_with(db + 1, BTreeMap::new);
+        }
+        let before = self.databases[db].insert(key.clone(), entry.clone());
+        if before.as_ref() == Some(&entry) {
+            return;
+        }
+        let old = before.as_ref().and_then(|entry| entry.deadline);
+        if old != entry.deadline {
+            if let Some(deadline) = old {
+                self.deadlines.remove(&(deadline, db, key.clone()));
+            }
+            if let Some(deadline) = entry.deadline {
+                self.deadlines.insert((deadline, db, key.clone()));
+            }
+        }
+        let (key, after, cause) = (key.clone(), Some(entry), Cause::Command);
+        self.changes.push(Change {
+            db,
+            key,
+            before,
+            after,
+            cause,
+        });
+    }
+
+    /// Deletes `key`. Says whether it was there.
+    pub(crate) fn remove(&mut self, db: usize, key: &[u8], cause: Cause) -> bool {
+        let removed = self
+            .databases
+            .get_mut(db)
+            .and_then(|keys| keys.remove_entry(key));
+        let Some((key, before)) = removed else {
+            return false;
+        };
+        if let Some(deadline) = before.deadline {
+            self.deadlines.remove(&(deadline, db, key.clone()));
+        }
+        self.changes.push(Change {
+            db,
+            key,
+            before: Some(before),
+            after: None,
+            cause,
+        });
+        true
+    }
+
+    /// Deletes every key of `db`.
+    pub(crate) fn flush(&mut self, db: usize) {
+        let Some(keys) = self.databases.get_mut(db) else {
+            return;
+        };
+        for (key, before) in mem::take(keys) {
+            if let Some(deadline) = before.deadline {
+                self.deadlines.remove(&(deadline, db, key.clone()));
+            }
+            let (before, cause) = (Some(before), Cause::Command);
+            self.changes.push(Change {
+                db,
+                key,
+                before,
+                after: None,
+                cause,
+            });
+        }
+    }
+}

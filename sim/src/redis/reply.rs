@@ -1,0 +1,87 @@
+//! What a server answers, before it is written in either protocol version.
+//!
+//! Deliberately absent: the null array, which only transactions and blocking commands send, and
+//! push messages.
+
+use bytes::Bytes;
+
+/// One reply to one request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// A short text such as `OK`.
+    Status(Bytes),
+    /// An error, its code first: `ERR syntax error`.
+    Error(Bytes),
+    /// A signed 64-bit number.
+    Integer(i64),
+    /// A string of any bytes.
+    Bulk(Bytes),
+    /// Nothing: a key that is not there, a condition that did not hold.
+    Null,
+    /// Several replies in order.
+    Array(Vec<Reply>),
+    /// Pairs; a flat array in RESP2.
+    Map(Vec<(Reply, Reply)>),
+    /// Several replies without order; an array in RESP2.
+    Set(Vec<Reply>),
+    /// Truth; 1 or 0 in RESP2.
+    Bool(bool),
+    /// A floating point number; a bulk string in RESP2.
+    Double(f64),
+    /// An integer of any size in decimal; a bulk string in RESP2.
+    BigNumber(Bytes),
+    /// A text with a three-letter format; a bulk string in RESP2.
+    Verbatim {
+        /// `txt` or `mkd`.
+        format: Bytes,
+        /// The text itself.
+        text: Bytes,
+    },
+    /// `OK`, after which the server closes the connection: the answer to `QUIT`.
+    Close,
+}
+
+impl Reply {
+    /// The reply of a command that has nothing else to say.
+    pub const OK: Self = Self::Status(Bytes::from_static(b"OK"));
+
+    pub(crate) const ONE: Self = Self::Integer(1);
+    pub(crate) const ZERO: Self = Self::Integer(0);
+    pub(crate) const SYNTAX_ERROR: Self = Self::fixed_error("ERR syntax error");
+    pub(crate) const NOT_AN_INTEGER: Self =
+        Self::fixed_error("ERR value is not an integer or out of range");
+
+    pub(crate) const fn status(text: &'static str) -> Self {
+        Self::Status(Bytes::from_static(text.as_bytes()))
+    }
+
+    pub(crate) const fn bulk(text: &'static str) -> Self {
+        Self::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    pub(crate) const fn fixed_error(text: &'static str) -> Self {
+        Self::Error(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// An error whose text comes partly from a client. A line break would end the reply early and
+    /// let the rest be read as another one, so it becomes a space.
+    pub(crate) fn error(text: impl Into<Vec<u8>>) -> Self {
+        Self::Error(one_line(text.into()))
+    }
+
+    /// Whether this is an error.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error(_))
+    }
+}
+
+/// `text` with its line breaks turned into spaces.
+pub(crate) fn one_line(mut text: Vec<u8>) -> Bytes {
+    for byte in &mut text {
+        if matches!(byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
+    Bytes::from(text)
+}
