@@ -1,1 +1,70 @@
-//! algorithms
+//! The locks, one per file, each readable beside its published description.
+//!
+//! An [`Algorithm`] starts a [`Worker`] for every process; the runner knows nothing else. A
+//! [`Lock`] becomes a worker by the [standard section](section::standard).
+//!
+//! Deliberately absent: who runs them, what goes wrong, and who is right.
+
+pub mod client;
+pub mod declare;
+pub mod fenced;
+pub mod lease;
+pub mod local_mutex;
+pub mod naive;
+pub mod redlock;
+pub mod renewing;
+pub mod section;
+pub mod setnx;
+pub mod setnx_expire;
+pub mod tokened;
+
+use async_trait::async_trait;
+
+pub use client::{Client, Settings};
+pub use declare::{Assumption, Declaration, Family, Service};
+pub use lease::{Access, AcquireError, Lease, LossSignal, ReleaseError};
+pub use section::{Decision, Item, Outcome, Task, standard};
+
+/// A way to do work that only one client may do at a time.
+pub trait Algorithm: Sync {
+    /// Its name on the command line and in reports.
+    fn name(&self) -> &'static str;
+
+    /// What it needs, promises and assumes.
+    fn declares(&self) -> Declaration;
+
+    /// Starts it in a client's process.
+    fn start(&self, client: Client) -> Box<dyn Worker>;
+}
+
+/// An algorithm in one process. A crash forgets it.
+#[async_trait(?Send)] // a world runs on one thread
+pub trait Worker {
+    /// Tries once to do an item; trying again is the runner's business.
+    async fn perform(&mut self, item: &Item) -> Outcome;
+}
+
+/// What a client must do to hold a key alone, and to give it back.
+#[async_trait(?Send)]
+pub trait Lock {
+    /// Tries once.
+    async fn acquire(&mut self, key: &str) -> Result<Lease, AcquireError>;
+
+    /// Gives the lock back. `Unknown` when no answer came: it may be free, or still ours.
+    async fn release(&mut self, lease: &Lease) -> Result<(), ReleaseError>;
+}
+
+/// Every algorithm, in the order of reports.
+pub const ALL: &[&dyn Algorithm] = &[
+    &local_mutex::LocalMutex,
+    &setnx::SetNx,
+    &setnx_expire::SetNxExpire,
+    &naive::Naive,
+    &tokened::Tokened,
+    &renewing::Renewing { told: true },
+    &renewing::Renewing { told: false },
+    &fenced::Fenced { claims: false },
+    &fenced::Fenced { claims: true },
+    &redlock::Redlock { checked: true },
+    &redlock::Redlock { checked: false },
+];

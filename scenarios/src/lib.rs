@@ -1,1 +1,14 @@
-//! scenarios
+//! Scenarios: what happens, what is expected, and whether it came true.
+
+pub mod cost;
+pub mod facts;
+pub mod instance;
+pub mod invariants;
+pub mod landmark;
+pub mod matrix;
+pub mod run;
+pub mod scenario;
+pub mod work;
+
+pub use run::{Run, Verdict, run};
+pub use scenario::Scenario;

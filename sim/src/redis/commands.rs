@@ -210,6 +210,11 @@ pub(crate) fn exists(request: &[Bytes]) -> bool {
     }
 }
 
+/// The name under which a request's first word is known.
+pub(crate) fn name_of(word: &[u8]) -> Option<&'static str> {
+    find(ALL, "", word).map(|command| command.name)
+}
+
 /// Names are compared without regard to case. A subcommand's name in the table begins with its
 /// container's and a bar.
 fn find(commands: &'static [Command], container: &str, word: &[u8]) -> Option<&'static Command> {

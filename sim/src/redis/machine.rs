@@ -66,6 +66,16 @@ pub enum Value {
     String(Bytes),
 }
 
+impl Value {
+    /// As text, for histories.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::String(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
+}
+
 /// A key that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {

@@ -30,7 +30,7 @@
 //! - A command and a script take no time. `TIME` and `PTTL` therefore stand still in a script,
 //!   where 7.0 lets them move, and nobody is ever told `BUSY`: a script that would run for ever is
 //!   killed by an instruction budget, and its sender gets the error.
-//! - Active expiry is exact: the node wakes at the deadline. A real server samples.
+//! - The active cycle runs every 100 ms and is complete. A real server samples.
 //! - `CLIENT SETINFO` is accepted (7.2 has it; 7.0.15 answers with an error that every client
 //!   library ignores), and `COMMAND` lists nothing.
 //! - What scripts cannot have is listed in `lua.rs`.
@@ -40,6 +40,7 @@ mod connection;
 mod keys;
 mod lua;
 mod machine;
+pub(crate) mod node;
 mod numbers;
 mod reply;
 mod resp;

@@ -1,0 +1,165 @@
+//! What an algorithm says of itself before anything runs.
+
+use std::collections::BTreeMap;
+
+use sim::fault::Point;
+use sim::history::Stored;
+
+/// What one server would show to a reader at one instant: its keys that have not expired.
+pub type Shown = BTreeMap<String, Stored>;
+
+/// Who holds a key, as owner tokens, given what every server shows at one instant.
+pub type Holders = fn(key: &str, servers: &[Shown]) -> Vec<String>;
+
+/// What an algorithm needs, promises and assumes.
+#[derive(Debug, Clone)]
+pub struct Declaration {
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Where the algorithm is published.
+    pub source: &'static str,
+    /// Which locks it behaves like; expectations are given by family.
+    pub family: Family,
+    /// The servers it needs.
+    pub service: Service,
+    /// The points it reaches beside those of every section.
+    pub points: &'static [Point],
+    /// Whether it promises first come, first served.
+    pub ordered: bool,
+    /// What must be true of the world for its promise to hold.
+    pub assumes: &'static [Assumption],
+    /// Who holds a key. `None` for a lock that lives in the process and records its grants.
+    pub holders: Option<Holders>,
+}
+
+/// Which locks an algorithm behaves like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Released by whoever comes: no owner is checked.
+    Plain,
+    /// Released by its owner alone.
+    Tokened,
+    /// Refreshed while its holder works.
+    Renewing,
+    /// Writes carry a growing number; the store refuses an old one.
+    Fenced,
+    /// As fenced, and the first access already installs the number.
+    Claimed,
+    /// Held on a majority of independent servers.
+    Quorum,
+    /// The lock and the write share a transaction.
+    Transactional,
+    /// No lock at all.
+    LockFree,
+    /// Held as long as a session of a coordination server lives.
+    Session,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: &[Self] = &[
+        Self::Plain,
+        Self::Tokened,
+        Self::Renewing,
+        Self::Fenced,
+        Self::Claimed,
+        Self::Quorum,
+        Self::Transactional,
+        Self::LockFree,
+        Self::Session,
+    ];
+
+    /// The name in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Tokened => "tokened",
+            Self::Renewing => "renewing",
+            Self::Fenced => "fenced",
+            Self::Claimed => "claimed",
+            Self::Quorum => "quorum",
+            Self::Transactional => "transactional",
+            Self::LockFree => "lock-free",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// The servers an algorithm needs, beside the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// None: it lives in the process.
+    None,
+    /// One Redis server.
+    Redis,
+    /// Redis servers that know nothing of each other.
+    Independent(u16),
+}
+
+impl Service {
+    /// How many Redis servers that is.
+    pub fn servers(self) -> u16 {
+        match self {
+            Self::None => 0,
+            Self::Redis => 1,
+            Self::Independent(servers) => servers,
+        }
+    }
+}
+
+/// What must be true of the world for a lock's promise to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assumption {
+    /// There is one process.
+    OneProcess,
+    /// No holder dies.
+    HoldersLive,
+    /// No section outlives the lease, pauses and network delays included.
+    SectionWithinLease,
+    /// Nothing stands between the last look at the lease and the write.
+    WriteAtOnce,
+    /// The servers' clocks do not step.
+    ClocksDoNotStep,
+    /// No server loses data.
+    DataIsKept,
+    /// The store checks fences.
+    StoreChecks,
+}
+
+impl Assumption {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::OneProcess => "there is one process",
+            Self::HoldersLive => "no holder dies",
+            Self::SectionWithinLease => "no section outlives the lease",
+            Self::WriteAtOnce => "nothing delays a write after the last look at the lease",
+            Self::ClocksDoNotStep => "the servers' clocks do not step",
+            Self::DataIsKept => "no server loses data",
+            Self::StoreChecks => "the store checks fences",
+        }
+    }
+}
+
+/// The owner is whoever's token the first server shows under the key.
+pub fn owner_of_key(key: &str, servers: &[Shown]) -> Vec<String> {
+    servers[0]
+        .get(key)
+        .map(|stored| stored.value.clone())
+        .into_iter()
+        .collect()
+}
+
+/// The owner is whoever's token a majority of the servers shows under the key.
+pub fn owner_by_majority(key: &str, servers: &[Shown]) -> Vec<String> {
+    let mut votes = BTreeMap::<&str, usize>::new();
+    for stored in servers.iter().filter_map(|server| server.get(key)) {
+        *votes.entry(&stored.value).or_default() += 1;
+    }
+    let majority = servers.len() / 2 + 1;
+    votes
+        .into_iter()
+        .filter(|(_, votes)| *votes >= majority)
+        .map(|(t, _)| t.to_owned())
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! Redlock: a lock that is held while a majority of independent servers holds its token.
+//!
+//! `redlock` follows the published steps: every server has a time-out far below the TTL, and
+//! the time that the acquire took and the clocks' drift are subtracted from the lease.
+//! `redlock-unchecked` leaves both out, as node-redlock#369 reports of a library.
+//!
+//! Source: the Redis documentation, "Distributed Locks with Redis", the Redlock algorithm.
+//! The per-server time-out is the documentation's 50 ms for 10 s; the drift of 1 % and 2 ms
+//! is what redlock-py, node-redlock, RedLock.net and others subtract.
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use sim::Millis;
+
+use crate::declare::owner_by_majority;
+use crate::naive::set_with_ttl;
+use crate::tokened::compare_and_delete;
+use crate::{
+    AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
+    Service, Worker, standard,
+};
+
+/// The algorithm.
+#[derive(Debug, Clone, Copy)]
+pub struct Redlock {
+    /// Whether the elapsed time is checked and each server has its time-out.
+    pub checked: bool,
+}
+
+impl Algorithm for Redlock {
+    fn name(&self) -> &'static str {
+        if self.checked {
+            "redlock"
+        } else {
+            "redlock-unchecked"
+        }
+    }
+
+    fn declares(&self) -> Declaration {
+        Declaration {
+            summary: if self.checked {
+                "a majority of five servers; elapsed time and drift are subtracted"
+            } else {
+                "as redlock, without looking at the time"
+            },
+            source: "redis.io, Distributed Locks with Redis, the Redlock algorithm",
+            family: Family::Quorum,
+            service: Service::Independent(5),
+            points: &[],
+            ordered: false,
+            assumes: &[
+                Assumption::SectionWithinLease,
+                Assumption::ClocksDoNotStep,
+                Assumption::DataIsKept,
+            ],
+            holders: Some(owner_by_majority),
+        }
+    }
+
+    fn start(&self, client: Client) -> Box<dyn Worker> {
+        standard(
+            client.clone(),
+            Majority {
+                client,
+                checked: self.checked,
+            },
+        )
+    }
+}
+
+struct Majority {
+    client: Client,
+    checked: bool,
+}
+
+#[async_trait(?Send)]
+impl Lock for Majority {
+    async fn acquire(&mut self, key: &str) -> Result<Lease, AcquireError> {
+        let token = self.client.token();
+        let started = self.client.now();
+        let answers = self
+            .on_each(|server| set_with_ttl(&self.client, server, key, &token))
+            .await;
+        let elapsed = self.client.now() - started;
+
+        let drift = self.client.ttl() / 100 + 2;
+        let in_time = !self.checked || elapsed + drift < self.client.ttl();
+        let taken = answers
+            .iter()
+            .filter(|answer| **answer == Some(true))
+            .count();
+        if taken >= self.majority() && in_time {
+            return Ok(Lease::plain(key, token));
+        }
+        let answers = self.delete(key, &token).await;
+        if answers.iter().all(Option::is_some) {
+            Err(AcquireError::Held)
+        } else {
+            Err(AcquireError::Unknown)
+        }
+    }
+
+    async fn release(&mut self, lease: &Lease) -> Result<(), ReleaseError> {
+        let answers = self.delete(&lease.key, &lease.token).await;
+        let answered = answers.iter().flatten().count();
+        if answered < self.majority() {
+            Err(ReleaseError::Unknown)
+        } else if answers.contains(&Some(true)) {
+            Ok(())
+        } else {
+            Err(ReleaseError::NotOwner)
+        }
+    }
+}
+
+impl Majority {
+    fn majority(&self) -> usize {
+        self.client.servers() / 2 + 1
+    }
+
+    async fn delete(&self, key: &str, token: &str) -> Vec<Option<bool>> {
+        self.on_each(|server| compare_and_delete(&self.client, server, key, token))
+            .await
+    }
+
+    /// Asks every server at once: each one's answer, or none in time.
+    async fn on_each<F>(&self, ask: impl Fn(usize) -> F) -> Vec<Option<bool>>
+    where
+        F: Future<Output = redis::RedisResult<bool>>,
+    {
+        let settings = self.client.settings();
+        // 50 ms for a TTL of 10 s.
+        let limit = settings.server_timeout.unwrap_or(settings.ttl / 200);
+        let limit = if self.checked { limit } else { Millis::MAX };
+        let asked = (0..self.client.servers()).map(|server| {
+            let asked = ask(server);
+            async move { self.client.timeout(limit, asked).await.ok()?.ok() }
+        });
+        join_all(asked).await
+    }
+}

@@ -1,0 +1,648 @@
+//! The facts of a run: its history, and the grants and beliefs computed from it.
+//!
+//! Grants are computed, not told. The servers' keys are replayed from the changes that they
+//! recorded and from their wall clocks; after every change of a key, whatever made it
+//! (command, expiry to the millisecond, clock step, restart), the algorithm's own `holders`
+//! is asked who holds it. A new holder is a grant. A holder that disappears and comes back
+//! under the same token, as when a clock steps back over a key that was not deleted yet, is
+//! the same grant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use algorithms::declare::{Holders, Shown};
+use sim::history::{Event, Stored, What};
+use sim::store::{Guard, Row};
+use sim::{EPOCH, History, Millis, NodeId};
+
+/// What judging a history needs to know beside it.
+#[derive(Debug, Clone)]
+pub struct Circumstances {
+    /// How long a lease lasts.
+    pub ttl: Millis,
+    /// When the run was to end at the latest.
+    pub ends: Millis,
+    /// How many Redis servers the lock lives on.
+    pub servers: u16,
+    /// Who holds a key; `None` when the lock records its grants itself.
+    pub holders: Option<Holders>,
+    /// Whether the algorithm promises first come, first served.
+    pub ordered: bool,
+}
+
+/// The lock service committed a key to a client, heard or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The key.
+    pub key: String,
+    /// Its place among the grants of its key, counted from one.
+    pub number: u32,
+    /// The owner token.
+    pub token: String,
+    /// Who was granted.
+    pub client: NodeId,
+    /// When.
+    pub from: Millis,
+    /// Until when; `None` if to the end of the run.
+    pub until: Option<Millis>,
+    /// The place in the history of the event that made it.
+    pub event: usize,
+}
+
+/// From acquire returning a lease to the call of release, or to noticing the loss, or to the
+/// client's crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Belief {
+    /// Who believes.
+    pub client: NodeId,
+    /// The key.
+    pub key: String,
+    /// The section.
+    pub section: u32,
+    /// The owner token.
+    pub token: String,
+    /// The fence, if the lock draws one.
+    pub fence: Option<u64>,
+    /// Since when.
+    pub from: Millis,
+    /// Until when; `None` if to the end of the run.
+    pub until: Option<Millis>,
+    /// The place in the history of its first event.
+    pub event: usize,
+    /// The place in the history of its last event.
+    pub last_event: usize,
+}
+
+/// A client wants a key: from its section's first attempt to the lease, or to its crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Who.
+    pub client: NodeId,
+    /// The key.
+    pub key: String,
+    /// The section.
+    pub section: u32,
+    /// When every attempt began.
+    pub attempts: Vec<Millis>,
+    /// When it was over: the lease came, or the client died; `None` if never.
+    pub until: Option<Millis>,
+    /// Whether the lease came.
+    pub leased: bool,
+}
+
+/// A section: from its first attempt to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Whose.
+    pub client: NodeId,
+    /// Its number among the client's.
+    pub number: u32,
+    /// The key.
+    pub key: String,
+    /// When it began.
+    pub from: Millis,
+    /// When it was over: released, or the client died; `None` if never.
+    pub until: Option<Millis>,
+}
+
+/// The store read a row for somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// Whose.
+    pub by: NodeId,
+    /// The owner token of its lease.
+    pub token: String,
+    /// The row.
+    pub row: u32,
+    /// What it saw.
+    pub state: Row,
+    /// When.
+    pub at: Millis,
+    /// The place in the history.
+    pub event: usize,
+}
+
+/// The store accepted or refused a write, or refused a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The store's sequence number; `None` for a refused claim.
+    pub sequence: Option<u64>,
+    /// Whose.
+    pub by: NodeId,
+    /// The owner token of its lease.
+    pub token: String,
+    /// The row.
+    pub row: u32,
+    /// What it brings.
+    pub value: i64,
+    /// The fence that it comes with.
+    pub fence: Option<u64>,
+    /// Whether the row was changed.
+    pub accepted: bool,
+    /// The row before.
+    pub before: Row,
+    /// When.
+    pub at: Millis,
+    /// The place in the history.
+    pub event: usize,
+    /// The grant under which it was made, by its place in [`Facts::grants`].
+    pub grant: Option<usize>,
+}
+
+/// A command of somebody removed a key, or replaced its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// Whose command.
+    pub by: NodeId,
+    /// The grant that was removed, by its place in [`Facts::grants`].
+    pub grant: usize,
+    /// When.
+    pub at: Millis,
+    /// The place in the history.
+    pub event: usize,
+}
+
+/// What a run's invariants and landmarks judge.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// The history.
+    pub history: &'a History,
+    /// What was known before the run.
+    pub around: &'a Circumstances,
+    /// In the order in which they were made.
+    pub grants: Vec<Grant>,
+    /// In the order in which they began.
+    pub beliefs: Vec<Belief>,
+    /// In the order in which they began.
+    pub asks: Vec<Ask>,
+    /// In the order in which they began.
+    pub sections: Vec<Section>,
+    /// In the store's order.
+    pub reads: Vec<Read>,
+    /// In the store's order.
+    pub writes: Vec<Write>,
+    /// Grants that a command of somebody else removed, and own ones.
+    pub removals: Vec<Removal>,
+    /// When the last fault that struck was over; `None` while one goes on.
+    pub faults_over: Option<Millis>,
+}
+
+impl<'a> Facts<'a> {
+    /// Computes the facts of a history.
+    pub fn of(history: &'a History, around: &'a Circumstances) -> Self {
+        let mut facts = Self {
+            history,
+            around,
+            grants: Vec::new(),
+            beliefs: Vec::new(),
+            asks: Vec::new(),
+            sections: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            removals: Vec::new(),
+            faults_over: Some(0),
+        };
+        Replay::new(around).grants_of(history, &mut facts);
+        facts.tell_clients();
+        facts.tell_store();
+        facts.tell_faults();
+        facts
+    }
+
+    /// The grant that a lease belongs to, by its place in `grants`.
+    pub fn grant_of(&self, token: &str) -> Option<usize> {
+        self.grants.iter().position(|grant| grant.token == token)
+    }
+
+    /// The writes that the store accepted.
+    pub fn accepted(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().filter(|write| write.accepted)
+    }
+
+    /// The events of one node.
+    pub fn events_of(&self, node: NodeId) -> impl Iterator<Item = &Event> {
+        self.history
+            .events
+            .iter()
+            .filter(move |event| event.node == node)
+    }
+
+    /// Whether a client other than `client` wants `key` at some time from `from` to `until`.
+    pub fn wanted_by_another(
+        &self,
+        client: NodeId,
+        key: &str,
+        from: Millis,
+        until: Millis,
+    ) -> bool {
+        self.asks.iter().any(|ask| {
+            ask.client != client
+                && ask.key == key
+                && ask.attempts[0] <= until
+                && ask.until.is_none_or(|over| over >= from)
+        })
+    }
+
+    fn tell_clients(&mut self) {
+        for (index, Event { at, node, what }) in self.history.events.iter().enumerate() {
+            let (at, client) = (*at, *node);
+            match what {
+                What::Asked { key, section } => self.asked(client, key, *section, at),
+                What::Leased {
+                    key,
+                    section,
+                    token,
+                    fence,
+                } => {
+                    if let Some(ask) = self.open_ask(client) {
+                        ask.until = Some(at);
+                        ask.leased = true;
+                    }
+                    self.beliefs.push(Belief {
+                        client,
+                        key: key.clone(),
+                        section: *section,
+                        token: token.clone(),
+                        fence: *fence,
+                        from: at,
+                        until: None,
+                        event: index,
+                        last_event: usize::MAX,
+                    });
+                }
+                What::Releasing { attempt: 1, .. } | What::NoticedLoss { .. } => {
+                    self.end_belief(client, at, index);
+                }
+                What::Reached {
+                    point: sim::fault::Point::Released,
+                    ..
+                } => {
+                    self.end_section(client, at);
+                }
+                What::Crashed if client.is_client() => {
+                    if let Some(ask) = self.open_ask(client) {
+                        ask.until = Some(at);
+                    }
+                    self.end_belief(client, at, index);
+                    self.end_section(client, at);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn asked(&mut self, client: NodeId, key: &str, section: u32, at: Millis) {
+        if let Some(ask) = self.open_ask(client) {
+            ask.attempts.push(at);
+            return;
+        }
+        let key = key.to_owned();
+        self.asks.push(Ask {
+            client,
+            key: key.clone(),
+            section,
+            attempts: vec![at],
+            until: None,
+            leased: false,
+        });
+        self.sections.push(Section {
+            client,
+            number: section,
+            key,
+            from: at,
+            until: None,
+        });
+    }
+
+    fn open_ask(&mut self, client: NodeId) -> Option<&mut Ask> {
+        self.asks
+            .iter_mut()
+            .rev()
+            .find(|ask| ask.client == client)
+            .filter(|ask| ask.until.is_none())
+    }
+
+    fn end_belief(&mut self, client: NodeId, at: Millis, event: usize) {
+        let belief = self
+            .beliefs
+            .iter_mut()
+            .rev()
+            .find(|belief| belief.client == client);
+        if let Some(belief) = belief.filter(|belief| belief.until.is_none()) {
+            belief.until = Some(at);
+            belief.last_event = event;
+        }
+    }
+
+    fn end_section(&mut self, client: NodeId, at: Millis) {
+        let section = self
+            .sections
+            .iter_mut()
+            .rev()
+            .find(|section| section.client == client);
+        if let Some(section) = section.filter(|section| section.until.is_none()) {
+            section.until = Some(at);
+        }
+    }
+
+    fn tell_store(&mut self) {
+        for (event, Event { at, what, .. }) in self.history.events.iter().enumerate() {
+            let at = *at;
+            match what.clone() {
+                What::Read {
+                    by,
+                    token,
+                    row,
+                    state,
+                } => {
+                    self.reads.push(Read {
+                        by,
+                        token,
+                        row,
+                        state,
+                        at,
+                        event,
+                    });
+                }
+                What::RefusedClaim {
+                    by,
+                    token,
+                    row,
+                    fence,
+                    state,
+                } => {
+                    let grant = self.grant_of(&token);
+                    self.writes.push(Write {
+                        sequence: None,
+                        by,
+                        token,
+                        row,
+                        value: state.value,
+                        fence: Some(fence),
+                        accepted: false,
+                        before: state,
+                        at,
+                        event,
+                        grant,
+                    });
+                }
+                What::Write {
+                    sequence,
+                    by,
+                    token,
+                    row,
+                    value,
+                    guard,
+                    accepted,
+                    before,
+                } => {
+                    let grant = self.grant_of(&token);
+                    let fence = match guard {
+                        Guard::Plain => None,
+                        Guard::Fence { fence, .. } | Guard::Claimed { fence } => Some(fence),
+                    };
+                    self.writes.push(Write {
+                        sequence: Some(sequence),
+                        by,
+                        token,
+                        row,
+                        value,
+                        fence,
+                        accepted,
+                        before,
+                        at,
+                        event,
+                        grant,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_faults(&mut self) {
+        let mut active = BTreeSet::new();
+        let mut last = 0;
+        for Event { at, what, .. } in &self.history.events {
+            match what {
+                What::Struck { fault } => {
+                    active.insert(*fault);
+                }
+                What::Over { fault } => {
+                    active.remove(fault);
+                    last = *at;
+                }
+                _ => {}
+            }
+        }
+        self.faults_over = active.is_empty().then_some(last);
+    }
+}
+
+/// The servers' keys as they change.
+struct Replay<'a> {
+    around: &'a Circumstances,
+    /// What every server stores, expired keys included until they are deleted.
+    stored: Vec<Shown>,
+    offsets: Vec<i64>,
+    /// The grants in force, by key: places in the list of grants.
+    held: BTreeMap<String, Vec<usize>>,
+    /// Grants by their tokens.
+    known: BTreeMap<String, usize>,
+    numbers: BTreeMap<String, u32>,
+    /// Up to when expiries have been looked at.
+    replayed: Millis,
+}
+
+impl<'a> Replay<'a> {
+    fn new(around: &'a Circumstances) -> Self {
+        let servers = usize::from(around.servers);
+        Self {
+            around,
+            stored: vec![Shown::new(); servers],
+            offsets: vec![0; servers],
+            held: BTreeMap::new(),
+            known: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            replayed: 0,
+        }
+    }
+
+    fn grants_of(mut self, history: &History, facts: &mut Facts<'_>) {
+        for (index, Event { at, node, what }) in history.events.iter().enumerate() {
+            let at = *at;
+            match (node, what) {
+                (client, What::Granted { key, token }) => {
+                    self.grant(facts, key, token, *client, at, index);
+                }
+                (_, What::Freed { key, token }) => {
+                    if let Some(held) = self.held.get_mut(key) {
+                        held.retain(|&grant| facts.grants[grant].token != *token);
+                    }
+                    if let Some(&grant) = self.known.get(token) {
+                        facts.grants[grant].until = Some(at);
+                    }
+                }
+                (
+                    NodeId::Lock(server),
+                    What::Changed {
+                        by,
+                        key,
+                        before,
+                        after,
+                    },
+                ) => {
+                    let server = usize::from(*server) - 1;
+                    self.expire_until(facts, at, index);
+                    match after {
+                        Some(after) => self.stored[server].insert(key.clone(), after.clone()),
+                        None => self.stored[server].remove(key),
+                    };
+                    let removed = before
+                        .as_ref()
+                        .filter(|before| after.as_ref().is_none_or(|a| a.value != before.value))
+                        .and_then(|before| self.known.get(&before.value).copied());
+                    let was_held = removed.filter(|grant| self.holds(key, *grant));
+                    self.ask(facts, key, *by, at, index);
+                    if let (Some(by), Some(grant)) = (by, was_held) {
+                        facts.removals.push(Removal {
+                            by: *by,
+                            grant,
+                            at,
+                            event: index,
+                        });
+                    }
+                }
+                (NodeId::Lock(server), What::ClockStepped { by }) => {
+                    self.expire_until(facts, at, index);
+                    self.offsets[usize::from(*server) - 1] += by;
+                    self.ask_all(facts, at, index);
+                }
+                (NodeId::Lock(server), What::DataLost) => {
+                    self.expire_until(facts, at, index);
+                    self.stored[usize::from(*server) - 1].clear();
+                    self.ask_all(facts, at, index);
+                }
+                _ => {}
+            }
+        }
+        self.expire_until(facts, history.ended, history.events.len());
+    }
+
+    fn holds(&self, key: &str, grant: usize) -> bool {
+        self.held.get(key).is_some_and(|held| held.contains(&grant))
+    }
+
+    /// A key is hidden once the server's wall clock has passed its deadline.
+    fn hidden_from(&self, server: usize, stored: &Stored) -> Option<Millis> {
+        let on_world_clock = (stored.deadline? + 1).saturating_add_signed(-self.offsets[server]);
+        Some(on_world_clock.saturating_sub(EPOCH))
+    }
+
+    /// What every server shows at a time of `key` and of the keys that begin with it.
+    fn shown(&self, key: &str, at: Millis) -> Vec<Shown> {
+        let visible = |(server, keys): (usize, &Shown)| {
+            keys.range(key.to_owned()..)
+                .take_while(|(name, _)| name.starts_with(key))
+                .filter(|(_, stored)| {
+                    self.hidden_from(server, stored)
+                        .is_none_or(|from| at < from)
+                })
+                .map(|(name, stored)| (name.clone(), stored.clone()))
+                .collect()
+        };
+        self.stored.iter().enumerate().map(visible).collect()
+    }
+
+    /// Lets everything expire that does so by `at`.
+    fn expire_until(&mut self, facts: &mut Facts<'_>, at: Millis, index: usize) {
+        let mut expiring = Vec::new();
+        for (server, keys) in self.stored.iter().enumerate() {
+            for (key, stored) in keys {
+                let hidden = self.hidden_from(server, stored);
+                if let Some(hidden) =
+                    hidden.filter(|hidden| (self.replayed + 1..=at).contains(hidden))
+                {
+                    expiring.push((hidden, key.clone()));
+                }
+            }
+        }
+        expiring.sort();
+        for (hidden, key) in expiring {
+            self.ask(facts, &key, None, hidden, index);
+        }
+        self.replayed = at;
+    }
+
+    fn ask_all(&mut self, facts: &mut Facts<'_>, at: Millis, index: usize) {
+        let keys: BTreeSet<String> = self
+            .stored
+            .iter()
+            .flat_map(BTreeMap::keys)
+            .chain(self.held.keys())
+            .cloned()
+            .collect();
+        for key in keys {
+            self.ask(facts, &key, None, at, index);
+        }
+    }
+
+    /// Asks the algorithm who holds `key` now.
+    fn ask(
+        &mut self,
+        facts: &mut Facts<'_>,
+        key: &str,
+        by: Option<NodeId>,
+        at: Millis,
+        index: usize,
+    ) {
+        let Some(holders) = self.around.holders else {
+            return;
+        };
+        let holders = holders(key, &self.shown(key, at));
+        let before = self.held.remove(key).unwrap_or_default();
+        let mut now = Vec::new();
+        for token in &holders {
+            match (self.known.get(token).copied(), by) {
+                (Some(grant), _) => {
+                    facts.grants[grant].until = None;
+                    now.push(grant);
+                }
+                (None, Some(by)) => now.push(self.grant(facts, key, token, by, at, index)),
+                // A key that no client's command made is nobody's lock.
+                (None, None) => {}
+            }
+        }
+        for grant in before {
+            if !now.contains(&grant) {
+                facts.grants[grant].until = Some(at);
+            }
+        }
+        self.held.insert(key.to_owned(), now);
+    }
+
+    fn grant(
+        &mut self,
+        facts: &mut Facts<'_>,
+        key: &str,
+        token: &str,
+        client: NodeId,
+        from: Millis,
+        event: usize,
+    ) -> usize {
+        let number = self.numbers.entry(key.to_owned()).or_insert(0);
+        *number += 1;
+        let (key, token, number) = (key.to_owned(), token.to_owned(), *number);
+        let place = facts.grants.len();
+        self.known.insert(token.clone(), place);
+        facts.grants.push(Grant {
+            key,
+            number,
+            token,
+            client,
+            from,
+            until: None,
+            event,
+        });
+        place
+    }
+}

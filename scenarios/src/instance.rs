@@ -1,0 +1,142 @@
+//! A scenario drawn under a seed: nothing is left to chance from here on.
+//!
+//! The plan and the work depend on seed and scenario alone, so two algorithms under one seed
+//! meet identical trouble. Every draw has a lane of its own (which fault, which of its
+//! numbers; which client), so a new knob reshuffles nothing.
+
+use std::ops::RangeInclusive;
+
+use sim::fault::{Fault, Plan, Planned, When};
+use sim::{Lane, Millis, NodeId, Purpose, Setup};
+
+use crate::scenario::{FaultKind, FaultRange, Role, Scenario, WhenRange};
+
+/// One world to play, and the work in it.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// The world.
+    pub setup: Setup,
+    /// Every client's items, in order.
+    pub work: Vec<Vec<DrawnItem>>,
+}
+
+/// An item of work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrawnItem {
+    /// The lock's key.
+    pub key: String,
+    /// The row in the store.
+    pub row: u32,
+    /// How long it takes.
+    pub takes: Millis,
+    /// How long the client rests afterwards.
+    pub rest: Millis,
+}
+
+/// How long a client rests after an item.
+const REST: RangeInclusive<Millis> = 0..=100;
+
+impl Instance {
+    /// Draws a scenario for a lock that lives on `servers` servers.
+    pub fn draw(scenario: &Scenario, seed: u64, servers: u16) -> Self {
+        let faults = scenario.faults.iter().enumerate();
+        let plan = faults
+            .map(|(place, fault)| draw_fault(fault, seed, place, servers))
+            .collect();
+        let setup = Setup {
+            seed,
+            clients: scenario.clients,
+            servers,
+            latency: scenario.latency.clone(),
+            ends: scenario.ends,
+            redis_timeout: scenario.redis_timeout,
+            store_timeout: scenario.store_timeout,
+            plan: Plan(plan),
+        };
+        let work = (0..scenario.clients)
+            .map(|client| draw_work(scenario, seed, client))
+            .collect();
+        Self { setup, work }
+    }
+
+    /// The faults of the plan that hold the links between client-1 and the lock's servers.
+    pub fn cuts(&self) -> Vec<usize> {
+        let cuts = self.setup.plan.0.iter().enumerate().filter(|(_, planned)| {
+            let sides = |a: &[NodeId], b: &[NodeId]| {
+                a.contains(&NodeId::Client(1)) && b.iter().any(|n| matches!(n, NodeId::Lock(_)))
+            };
+            matches!(&planned.fault, Fault::Hold { a, b, .. } if sides(a, b) || sides(b, a))
+        });
+        cuts.map(|(place, _)| place).collect()
+    }
+}
+
+fn draw_work(scenario: &Scenario, seed: u64, client: u16) -> Vec<DrawnItem> {
+    let mut lane = Lane::new(seed, Purpose::Work, u64::from(client));
+    let items = (0..scenario.items).map(|item| {
+        let place = scenario.work.place(client, item, scenario.keys);
+        let takes = lane.within(&scenario.takes);
+        let rest = lane.within(&REST);
+        DrawnItem {
+            key: format!("lock:{}", place.key + 1),
+            row: place.row,
+            takes,
+            rest,
+        }
+    });
+    items.collect()
+}
+
+fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Planned {
+    let draw = |which: u64, range: &RangeInclusive<Millis>| {
+        Lane::new(seed, Purpose::Faults, (place as u64) << 8 | which).within(range)
+    };
+    let (when, length) = (0, 1);
+    let nodes = |role: &Role| role.nodes(servers);
+    let drawn = match &fault.kind {
+        FaultKind::Pause { node, lasts } => Fault::Pause {
+            nodes: nodes(node),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Crash { node } => Fault::Crash { nodes: nodes(node) },
+        FaultKind::Restart { node, after, data } => Fault::Restart {
+            nodes: nodes(node),
+            after: draw(length, after),
+            data: *data,
+        },
+        FaultKind::Hold {
+            between: (a, b),
+            lasts,
+        } => Fault::Hold {
+            a: nodes(a),
+            b: nodes(b),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Reset { between: (a, b) } => Fault::Reset {
+            a: nodes(a),
+            b: nodes(b),
+        },
+        FaultKind::DropReplies { to, from, lasts } => Fault::DropReplies {
+            a: nodes(to),
+            b: nodes(from),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::ClockStep { node, by } => {
+            let width = by.end().abs_diff(*by.start());
+            let by = by.start() + draw(length, &(0..=width)) as i64;
+            Fault::ClockStep {
+                nodes: nodes(node),
+                by,
+            }
+        }
+    };
+    let when = match &fault.when {
+        WhenRange::At(at) => When::At(draw(when, at)),
+        WhenRange::Point { client, point, nth } => When::Point {
+            client: NodeId::Client(*client),
+            point: *point,
+            nth: *nth,
+        },
+    };
+    Planned { fault: drawn, when }
+}

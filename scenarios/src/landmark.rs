@@ -1,0 +1,269 @@
+//! The moment that makes a scenario worth running. A run that never reached it is vacuous.
+//!
+//! A landmark speaks of the scenario's TTL and of what happened to nodes, messages and work,
+//! never of what the lock did about it, so a lock that avoids the danger is judged.
+
+use serde::{Deserialize, Serialize};
+use sim::fault::Point;
+use sim::history::{Event, Release, What};
+use sim::{Millis, NodeId};
+
+use crate::facts::{Facts, Section};
+
+/// The landmarks that a scenario can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Landmark {
+    /// Client-1 stood still inside a section for longer than the TTL while another live
+    /// client wanted the same key.
+    WokeAfterLease,
+    /// Work that takes longer than the TTL began while another client wanted the same key.
+    WorkOutlivedLease,
+    /// Client-1 died inside a section.
+    HolderDied,
+    /// Client-1's request to acquire got through and was not answered within its time-out.
+    AcquireUnanswered,
+    /// Client-1 stood still for longer than the TTL between sending its request to acquire
+    /// and reading the answer, while another client wanted the key.
+    AnswersAfterLease,
+    /// A release of client-1 was not answered, and another client asked before the retry.
+    ReleaseUnanswered,
+    /// A write reached the store later than a TTL after it was sent, and another client
+    /// wanted the key in the meantime.
+    WriteAfterLease,
+    /// Client-1 was cut off from the lock's servers for longer than the TTL within a section.
+    CutOutlivedLease,
+    /// A server of the lock lost its data while a section was under way.
+    DataLostWhileHeld,
+    /// The wall clock of a server of the lock stepped while a section was under way.
+    ClockSteppedWhileHeld,
+}
+
+impl Landmark {
+    /// Every landmark.
+    pub const ALL: &[Self] = &[
+        Self::WokeAfterLease,
+        Self::WorkOutlivedLease,
+        Self::HolderDied,
+        Self::AcquireUnanswered,
+        Self::AnswersAfterLease,
+        Self::ReleaseUnanswered,
+        Self::WriteAfterLease,
+        Self::CutOutlivedLease,
+        Self::DataLostWhileHeld,
+        Self::ClockSteppedWhileHeld,
+    ];
+
+    /// The name in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WokeAfterLease => "woke-after-lease",
+            Self::WorkOutlivedLease => "work-outlived-lease",
+            Self::HolderDied => "holder-died",
+            Self::AcquireUnanswered => "acquire-unanswered",
+            Self::AnswersAfterLease => "answers-after-lease",
+            Self::ReleaseUnanswered => "release-unanswered",
+            Self::WriteAfterLease => "write-after-lease",
+            Self::CutOutlivedLease => "cut-outlived-lease",
+            Self::DataLostWhileHeld => "data-lost-while-held",
+            Self::ClockSteppedWhileHeld => "clock-stepped-while-held",
+        }
+    }
+
+    /// What it means, in one line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::WokeAfterLease => "client-1 stood still in a section for longer than the ttl",
+            Self::WorkOutlivedLease => "work that takes longer than the ttl began",
+            Self::HolderDied => "client-1 died in a section",
+            Self::AcquireUnanswered => "an acquire of client-1 was applied and not answered",
+            Self::AnswersAfterLease => "client-1 read the answer to its acquire after the ttl",
+            Self::ReleaseUnanswered => "a release of client-1 was not answered in time",
+            Self::WriteAfterLease => "a write reached the store a ttl after it was sent",
+            Self::CutOutlivedLease => "client-1 was cut off from the lock for longer than the ttl",
+            Self::DataLostWhileHeld => "a lock server lost its data while somebody held",
+            Self::ClockSteppedWhileHeld => "a lock server's clock stepped while somebody held",
+        }
+    }
+
+    /// Whether the run reached it. `cuts` are the faults of the plan that hold the links
+    /// between client-1 and the lock's servers.
+    pub fn reached(self, facts: &Facts<'_>, cuts: &[usize]) -> bool {
+        match self {
+            Self::WokeAfterLease => stood_still(facts, |section, from, until| {
+                facts.wanted_by_another(FIRST, &section.key, from, until)
+            }),
+            Self::WorkOutlivedLease => work_outlived_lease(facts),
+            Self::HolderDied => facts.events_of(FIRST).any(|event| {
+                event.what == What::Crashed && section_at(facts, FIRST, event.at).is_some()
+            }),
+            Self::AcquireUnanswered => facts.events_of(FIRST).any(|event| {
+                matches!(event.what, What::Denied { held: false, .. })
+                    && facts.grants.iter().any(|grant| {
+                        grant.client == FIRST
+                            && facts
+                                .beliefs
+                                .iter()
+                                .all(|belief| belief.token != grant.token)
+                    })
+            }),
+            Self::AnswersAfterLease => answers_after_lease(facts),
+            Self::ReleaseUnanswered => release_unanswered(facts),
+            Self::WriteAfterLease => write_after_lease(facts),
+            Self::CutOutlivedLease => cut_outlived_lease(facts, cuts),
+            Self::DataLostWhileHeld => {
+                server_event_while_held(facts, |what| *what == What::DataLost)
+            }
+            Self::ClockSteppedWhileHeld => {
+                server_event_while_held(facts, |what| matches!(what, What::ClockStepped { .. }))
+            }
+        }
+    }
+}
+
+const FIRST: NodeId = NodeId::Client(1);
+
+/// The section that a client is in at a time.
+fn section_at<'f>(facts: &'f Facts<'_>, client: NodeId, at: Millis) -> Option<&'f Section> {
+    facts.sections.iter().find(|section| {
+        section.client == client
+            && section.from <= at
+            && section.until.is_none_or(|until| at <= until)
+    })
+}
+
+/// Whether client-1 stood still inside a section for longer than the TTL, in a way that
+/// `matters`.
+fn stood_still(facts: &Facts<'_>, matters: impl Fn(&Section, Millis, Millis) -> bool) -> bool {
+    facts.events_of(FIRST).any(|event| {
+        let What::Paused { lasts } = event.what else {
+            return false;
+        };
+        let until = (event.at + lasts).min(facts.history.ended);
+        until - event.at > facts.around.ttl
+            && section_at(facts, FIRST, event.at)
+                .is_some_and(|section| matters(section, event.at, until))
+    })
+}
+
+fn work_outlived_lease(facts: &Facts<'_>) -> bool {
+    facts.history.events.iter().any(|Event { at, node, what }| {
+        let What::Working { takes, .. } = what else {
+            return false;
+        };
+        *takes > facts.around.ttl
+            && section_at(facts, *node, *at).is_some_and(|section| {
+                facts.wanted_by_another(*node, &section.key, *at, *at + *takes)
+            })
+    })
+}
+
+fn answers_after_lease(facts: &Facts<'_>) -> bool {
+    let sent: Vec<Millis> = facts
+        .events_of(FIRST)
+        .filter(|event| {
+            matches!(
+                event.what,
+                What::Reached {
+                    point: Point::AcquireSent,
+                    ..
+                }
+            )
+        })
+        .map(|event| event.at)
+        .collect();
+    stood_still(facts, |section, from, until| {
+        sent.contains(&from) && facts.wanted_by_another(FIRST, &section.key, from, until)
+    })
+}
+
+fn release_unanswered(facts: &Facts<'_>) -> bool {
+    let mut tried = None;
+    for event in facts.events_of(FIRST) {
+        match &event.what {
+            What::Releasing { key, .. } => {
+                if let Some(first) = tried
+                    && another_asked(facts, key, first, event.at)
+                {
+                    return true;
+                }
+                tried = Some(event.at);
+            }
+            What::ReleaseEnded {
+                release: Release::Done | Release::NotOwner,
+                ..
+            } => tried = None,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn another_asked(facts: &Facts<'_>, key: &str, from: Millis, until: Millis) -> bool {
+    facts.asks.iter().any(|ask| {
+        ask.client != FIRST
+            && ask.key == key
+            && ask.attempts.iter().any(|at| (from..=until).contains(at))
+    })
+}
+
+fn write_after_lease(facts: &Facts<'_>) -> bool {
+    facts.writes.iter().any(|write| {
+        let before = &facts.history.events[..write.event];
+        let sent = before.iter().rev().find(|event| {
+            event.node == write.by
+                && matches!(event.what, What::Reached { point: Point::WriteChecked, section }
+                    if section_of_token(facts, &write.token) == Some(section))
+        });
+        sent.is_some_and(|sent| {
+            write.at - sent.at > facts.around.ttl
+                && section_at(facts, write.by, sent.at).is_some_and(|section| {
+                    facts.wanted_by_another(write.by, &section.key, sent.at, write.at)
+                })
+        })
+    })
+}
+
+fn section_of_token(facts: &Facts<'_>, token: &str) -> Option<u32> {
+    facts
+        .beliefs
+        .iter()
+        .find(|belief| belief.token == token)
+        .map(|belief| belief.section)
+}
+
+fn cut_outlived_lease(facts: &Facts<'_>, cuts: &[usize]) -> bool {
+    facts.history.events.iter().any(|event| {
+        let What::Struck { fault } = event.what else {
+            return false;
+        };
+        let over = facts
+            .history
+            .events
+            .iter()
+            .find(|over| over.what == What::Over { fault });
+        let until = over.map_or(facts.history.ended, |over| over.at);
+        cuts.contains(&fault)
+            && until - event.at > facts.around.ttl
+            && section_at(facts, FIRST, event.at).is_some_and(|section| {
+                facts.wanted_by_another(FIRST, &section.key, event.at, until)
+            })
+    })
+}
+
+fn server_event_while_held(facts: &Facts<'_>, which: impl Fn(&What) -> bool) -> bool {
+    // Between the lease and the release: what a client believes is what happened to its work.
+    facts
+        .history
+        .events
+        .iter()
+        .enumerate()
+        .any(|(index, event)| {
+            matches!(event.node, NodeId::Lock(_))
+                && which(&event.what)
+                && facts
+                    .beliefs
+                    .iter()
+                    .any(|belief| (belief.event..belief.last_event).contains(&index))
+        })
+}

@@ -1,0 +1,186 @@
+//! One run: an algorithm meets a scenario under a seed, and its history is judged.
+
+use algorithms::{Algorithm, Client, Item, Outcome};
+use serde::Serialize;
+use sim::engine::{Engine, Failed};
+use sim::{History, Millis};
+
+use crate::cost::Cost;
+use crate::facts::{Circumstances, Facts};
+use crate::instance::{DrawnItem, Instance};
+use crate::invariants::{self, Invariant, Stuck, Violation};
+use crate::scenario::Scenario;
+
+/// A run that was played and judged.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The algorithm's name.
+    pub algorithm: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The seed.
+    pub seed: u64,
+    /// The engine's name.
+    pub engine: &'static str,
+    /// What was played.
+    pub instance: Instance,
+    /// What was known before.
+    pub around: Circumstances,
+    /// What happened.
+    pub history: History,
+    /// What follows from it.
+    pub verdict: Verdict,
+}
+
+/// What follows from a history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Whether the run never reached the scenario's landmark, so that it counts for nothing.
+    pub vacuous: bool,
+    /// Whether too little time was left after the faults to judge `stuck`.
+    pub stuck_not_judged: bool,
+    /// Every breach of every invariant, worst invariant first, then in time.
+    pub violations: Vec<Violation>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+impl Verdict {
+    /// The worst invariant that was breached.
+    pub fn worst(&self) -> Option<&'static str> {
+        self.violations.first().map(|violation| violation.invariant)
+    }
+
+    /// The names of the breached invariants, worst first.
+    pub fn breached(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.violations.iter().map(|v| v.invariant).collect();
+        names.dedup();
+        names
+    }
+
+    /// Whether an invariant was breached.
+    pub fn has(&self, invariant: &str) -> bool {
+        self.violations
+            .iter()
+            .any(|violation| violation.invariant == invariant)
+    }
+}
+
+impl Run {
+    /// The facts of the history.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts::of(&self.history, &self.around)
+    }
+}
+
+/// Plays and judges one run. The scenario must apply to the algorithm; see
+/// [`Scenario::not_applicable`].
+pub fn run(
+    algorithm: &dyn Algorithm,
+    scenario: &Scenario,
+    seed: u64,
+    engine: &dyn Engine,
+) -> Result<Run, Failed> {
+    let declaration = algorithm.declares();
+    let instance = Instance::draw(scenario, seed, declaration.service.servers());
+    let retry = &scenario.retry;
+    let history = engine.run(&instance.setup, &|client| {
+        let items = instance.work[usize::from(client.number()) - 1].clone();
+        let task = scenario.work.task();
+        let retry = retry.clone();
+        let client = Client::new(client, scenario.lock.clone());
+        let mut worker = algorithm.start(client.clone());
+        Box::pin(async move {
+            client
+                .sleep(STAGGER * (Millis::from(client.number()) - 1))
+                .await;
+            let mut section = 0;
+            for DrawnItem {
+                key,
+                row,
+                takes,
+                rest,
+            } in items
+            {
+                section += 1;
+                let mut item = Item {
+                    section,
+                    key,
+                    row,
+                    takes,
+                    task: task.clone(),
+                };
+                loop {
+                    match worker.perform(&item).await {
+                        Outcome::Done => break,
+                        Outcome::Denied(_) => client.sleep(client.draw(&retry)).await,
+                        Outcome::GivenUp(_) => {
+                            section += 1;
+                            item.section = section;
+                            client.sleep(rest).await;
+                        }
+                    }
+                }
+                client.sleep(rest).await;
+            }
+        })
+    })?;
+    let around = Circumstances {
+        ttl: scenario.lock.ttl,
+        ends: scenario.ends,
+        servers: declaration.service.servers(),
+        holders: declaration.holders,
+        ordered: declaration.ordered,
+    };
+    let verdict = judge(&history, &around, scenario, &instance);
+    Ok(Run {
+        algorithm: algorithm.name().to_owned(),
+        scenario: scenario.name.clone(),
+        seed,
+        engine: engine.name(),
+        instance,
+        around,
+        history,
+        verdict,
+    })
+}
+
+/// Client-1 asks at 0 ms, client-k so much later than the one before, so that the client
+/// that faults name holds first.
+const STAGGER: Millis = 20;
+
+/// Which invariants a scenario's runs are judged by: the general ones and its work's own.
+pub fn judged_by(scenario: &Scenario) -> Vec<&'static dyn Invariant> {
+    let own = scenario.work.invariant().map(Invariant::name);
+    let is_own = |name| {
+        crate::work::ALL
+            .iter()
+            .any(|w| w.invariant().is_some_and(|i| i.name() == name))
+    };
+    let applies = |invariant: &&&'static dyn Invariant| {
+        own == Some(invariant.name()) || !is_own(invariant.name())
+    };
+    invariants::ALL.iter().filter(applies).copied().collect()
+}
+
+fn judge(
+    history: &History,
+    around: &Circumstances,
+    scenario: &Scenario,
+    instance: &Instance,
+) -> Verdict {
+    let facts = Facts::of(history, around);
+    let reached = scenario
+        .reaches
+        .is_none_or(|mark| mark.reached(&facts, &instance.cuts()));
+    let judged = judged_by(scenario);
+    Verdict {
+        vacuous: !reached,
+        stuck_not_judged: !Stuck::can_judge(&facts),
+        violations: judged
+            .iter()
+            .flat_map(|invariant| invariant.check(&facts))
+            .collect(),
+        cost: Cost::of(&facts),
+    }
+}

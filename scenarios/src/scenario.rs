@@ -1,0 +1,249 @@
+//! What a scenario is: a world, clients, work, faults, and what is expected of whom.
+//!
+//! Ranges are drawn from the seed; see [`instance`](crate::instance).
+
+use std::ops::RangeInclusive;
+
+use algorithms::{Declaration, Service, Settings};
+use sim::fault::{Data, Point};
+use sim::{Millis, NodeId};
+
+use crate::landmark::Landmark;
+use crate::work::WorkKind;
+
+/// A scenario.
+#[derive(Clone)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// The incident, told.
+    pub story: String,
+    /// The moment that makes it worth running.
+    pub reaches: Option<Landmark>,
+    /// The most seeds that are worth their cost.
+    pub seeds: Option<u64>,
+    /// How many clients there are.
+    pub clients: u16,
+    /// One-way delays.
+    pub latency: RangeInclusive<Millis>,
+    /// When a run ends at the latest.
+    pub ends: Millis,
+    /// How long a client waits before it tries to acquire again.
+    pub retry: RangeInclusive<Millis>,
+    /// How long a client waits for Redis.
+    pub redis_timeout: Millis,
+    /// How long a client waits for the store.
+    pub store_timeout: Millis,
+    /// The lock's parameters.
+    pub lock: Settings,
+    /// The kind of work.
+    pub work: &'static dyn WorkKind,
+    /// How many lock keys the items spread over.
+    pub keys: u16,
+    /// How many items each client has.
+    pub items: u16,
+    /// How long an item takes.
+    pub takes: RangeInclusive<Millis>,
+    /// What goes wrong.
+    pub faults: Vec<FaultRange>,
+    /// What is expected of whom.
+    pub expect: Vec<Expectation>,
+}
+
+/// A fault before it is drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultRange {
+    /// What happens.
+    pub kind: FaultKind,
+    /// When.
+    pub when: WhenRange,
+}
+
+/// When a fault strikes, before it is drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhenRange {
+    /// At a time of the world.
+    At(RangeInclusive<Millis>),
+    /// At a point of a client.
+    Point {
+        /// Which client, counted from one.
+        client: u16,
+        /// Which point.
+        point: Point,
+        /// Which time, counted from one.
+        nth: u32,
+    },
+}
+
+/// What happens, before it is drawn. The kinds are those of [`sim::fault::Fault`] that an
+/// engine plays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultKind {
+    /// See [`sim::fault::Fault::Pause`].
+    Pause {
+        /// Who.
+        node: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::Crash`].
+    Crash {
+        /// Who.
+        node: Role,
+    },
+    /// See [`sim::fault::Fault::Restart`].
+    Restart {
+        /// Who.
+        node: Role,
+        /// The time between crash and start.
+        after: RangeInclusive<Millis>,
+        /// What the disk gives back.
+        data: Data,
+    },
+    /// See [`sim::fault::Fault::Hold`].
+    Hold {
+        /// The two sides.
+        between: (Role, Role),
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::Reset`].
+    Reset {
+        /// The two sides.
+        between: (Role, Role),
+    },
+    /// See [`sim::fault::Fault::DropReplies`].
+    DropReplies {
+        /// Who asks.
+        to: Role,
+        /// Whose answers are lost.
+        from: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::ClockStep`].
+    ClockStep {
+        /// Whose clock.
+        node: Role,
+        /// By how much.
+        by: RangeInclusive<i64>,
+    },
+}
+
+/// Nodes by the part they play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// One client, counted from one.
+    Client(u16),
+    /// Every server that the lock lives on.
+    Lock,
+    /// One of them, counted from one.
+    LockServer(u16),
+    /// The store.
+    Store,
+}
+
+/// What is expected of one algorithm, or of a family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expectation {
+    /// The family or the algorithm.
+    pub of: String,
+    /// Violations that at least one run in ten shows.
+    pub must: Vec<&'static str>,
+    /// Violations that are allowed at any rate.
+    pub may: Vec<&'static str>,
+    /// Why.
+    pub why: String,
+}
+
+impl Role {
+    /// The nodes of a world with so many lock servers.
+    pub fn nodes(self, servers: u16) -> Vec<NodeId> {
+        match self {
+            Self::Client(number) => vec![NodeId::Client(number)],
+            Self::Lock => (1..=servers).map(NodeId::Lock).collect(),
+            Self::LockServer(number) => vec![NodeId::Lock(number)],
+            Self::Store => vec![NodeId::Store],
+        }
+    }
+}
+
+impl FaultKind {
+    /// Every role that it touches.
+    pub fn roles(&self) -> Vec<Role> {
+        match *self {
+            Self::Pause { node, .. }
+            | Self::Crash { node }
+            | Self::Restart { node, .. }
+            | Self::ClockStep { node, .. } => vec![node],
+            Self::Hold {
+                between: (a, b), ..
+            }
+            | Self::Reset { between: (a, b) } => vec![a, b],
+            Self::DropReplies { to, from, .. } => vec![to, from],
+        }
+    }
+
+    /// How long it can go on, or how far it can step.
+    pub fn longest(&self) -> Millis {
+        match self {
+            Self::Pause { lasts, .. }
+            | Self::Hold { lasts, .. }
+            | Self::DropReplies { lasts, .. } => *lasts.end(),
+            Self::Restart { after, .. } => *after.end(),
+            Self::ClockStep { by, .. } => by.start().unsigned_abs().max(by.end().unsigned_abs()),
+            Self::Crash { .. } | Self::Reset { .. } => 0,
+        }
+    }
+}
+
+/// The points of every section. `acquire-sent` is among them where there is a server to send to.
+const SECTION_POINTS: &[Point] = &[
+    Point::Granted,
+    Point::BeforeRead,
+    Point::ReadChecked,
+    Point::AfterRead,
+    Point::BeforeWrite,
+    Point::WriteChecked,
+    Point::AfterWrite,
+    Point::BeforeRelease,
+    Point::Released,
+];
+
+impl Scenario {
+    /// Why an algorithm cannot meet this scenario, decided from what it declares: a fault
+    /// names a point that it never reaches, or a server that it does not use.
+    pub fn not_applicable(&self, declaration: &Declaration) -> Option<String> {
+        let servers = declaration.service.servers();
+        self.faults.iter().find_map(|fault| {
+            let missing = fault.kind.roles().into_iter().find_map(|role| match role {
+                Role::Lock if servers == 0 => Some("it lives on no server".into()),
+                Role::LockServer(number) if servers < number => {
+                    Some(format!("it does not use lock-{number}"))
+                }
+                _ => None,
+            });
+            missing.or_else(|| match fault.when {
+                WhenRange::Point { point, .. } => {
+                    let reaches = SECTION_POINTS.contains(&point)
+                        || declaration.points.contains(&point)
+                        || (point == Point::AcquireSent && declaration.service != Service::None);
+                    (!reaches).then(|| format!("it never reaches {point}"))
+                }
+                WhenRange::At(_) => None,
+            })
+        })
+    }
+
+    /// What is expected of an algorithm: by its name, or else by its family.
+    pub fn expectation(&self, name: &str, declaration: &Declaration) -> Option<&Expectation> {
+        let of = |subject: &str| {
+            self.expect
+                .iter()
+                .find(|expectation| expectation.of == subject)
+        };
+        of(name).or_else(|| of(declaration.family.name()))
+    }
+}

@@ -1,0 +1,46 @@
+//! Kinds of work: which items every client has, and what a section does with its row.
+//!
+//! A new kind is a file here and a line in [`ALL`].
+
+mod counter;
+mod payout;
+
+use std::rc::Rc;
+
+use algorithms::Task;
+
+pub use counter::Counter;
+pub use payout::Payout;
+
+use crate::invariants::Invariant;
+
+/// A kind of work.
+pub trait WorkKind: Sync {
+    /// The name in scenario files.
+    fn name(&self) -> &'static str;
+
+    /// One line for lists.
+    fn summary(&self) -> &'static str;
+
+    /// The lock key and the row of a client's item, all counted from zero: `client` of all
+    /// clients, `item` of the client's items, spread over `keys` keys.
+    fn place(&self, client: u16, item: u16, keys: u16) -> Place;
+
+    /// What a section does with its row.
+    fn task(&self) -> Rc<dyn Task>;
+
+    /// The invariant that this work alone has, if any.
+    fn invariant(&self) -> Option<&'static dyn Invariant>;
+}
+
+/// Where an item lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which lock key, counted from zero.
+    pub key: u16,
+    /// Which row of the store, counted from one.
+    pub row: u32,
+}
+
+/// Every kind of work.
+pub const ALL: &[&dyn WorkKind] = &[&Counter, &Payout];

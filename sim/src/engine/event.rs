@@ -1,0 +1,254 @@
+//! The event engine: our own executor and virtual time over `turmoil-net` sockets.
+//!
+//! One first-in-first-out ready queue and one heap of what is due. When nothing is ready, the
+//! network hands over what has been sent, and time jumps to the heap's head. Idle time costs
+//! nothing.
+//!
+//! A task of a node that stands still is parked instead of polled; when the node goes on, its
+//! tasks run in the order in which they were woken.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use turmoil_net::{EnterGuard, KernelConfig};
+
+use super::network::Network;
+use super::{Engine, Failed, Program, Setup};
+use crate::client::Client;
+use crate::fault::{Fault, When};
+use crate::history::What;
+use crate::net::address;
+use crate::world::{self, DueWhat, Tag, World, with};
+use crate::{History, NodeId, redis, store};
+
+/// The event engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Event;
+
+/// A timer that somebody waits for.
+pub(crate) struct TimerSlot {
+    pub(crate) waker: Option<Waker>,
+}
+
+/// The hosts of a world: one for each start of each node's process.
+pub(crate) struct Net {
+    pub(crate) hosts: Vec<Vec<turmoil_net::HostId>>,
+    pub(crate) network: Network,
+}
+
+impl Engine for Event {
+    fn name(&self) -> &'static str {
+        "event"
+    }
+
+    fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed> {
+        let played = Played::new(setup, program);
+        let outcome = catch_unwind(AssertUnwindSafe(|| played.play()));
+        let history = played.end();
+        match outcome {
+            Ok(()) => Ok(history),
+            Err(panic) => Err(Failed {
+                panic: panic_text(panic.as_ref()),
+            }),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "?".into())
+}
+
+/// A world on this thread while it is played.
+pub(super) struct Played<'a> {
+    pub(super) guard: EnterGuard,
+    program: &'a Program<'a>,
+}
+
+impl<'a> Played<'a> {
+    fn new(setup: &Setup, program: &'a Program<'a>) -> Self {
+        // The scheduler owns delay and loss; the sockets must never send again on their own.
+        let config = KernelConfig::default().mtu(60_000).retx_threshold(u32::MAX);
+        let mut sockets = turmoil_net::Net::with_config(config);
+        let mut world = World::new(
+            setup,
+            Net {
+                hosts: Vec::new(),
+                network: Network::new(setup.seed, setup.latency.clone()),
+            },
+        );
+        for (index, node) in world.nodes.iter().enumerate() {
+            let restarts = |planned: &&crate::fault::Planned| matches!(&planned.fault, Fault::Restart { nodes, .. } if nodes.contains(&node.id));
+            let starts = 1 + setup.plan.0.iter().filter(restarts).count() as u32;
+            let hosts = (0..starts).map(|start| sockets.add_host([address(index, start)]));
+            world.net.hosts.push(hosts.collect());
+        }
+        let guard = sockets.enter();
+        let nodes = world.nodes.len();
+        for (place, planned) in setup.plan.0.iter().enumerate() {
+            if let When::At(at) = planned.when {
+                world.push(at, DueWhat::Strike(place));
+            }
+        }
+        world::install(Some(world));
+        let played = Self { guard, program };
+        // Servers first: whoever connects at 0 ms finds them listening.
+        for node in (0..nodes).rev() {
+            played.start(node);
+        }
+        played
+    }
+
+    fn play(&self) {
+        loop {
+            self.run_ready();
+            if self.is_over() {
+                return;
+            }
+            let next = with(|world| world.due.peek().map(|due| due.at));
+            // Before time passes, what was sent gets onto its way.
+            if next.is_none_or(|at| with(|world| at > world.now)) && self.egress() {
+                continue;
+            }
+            let ends = with(|world| world.setup.ends);
+            if next.is_none_or(|at| at > ends) {
+                with(|world| world.now = ends);
+                return;
+            }
+            let what = with(|world| {
+                let due = world.due.pop().expect("peeked above");
+                if !matches!(due.what, DueWhat::Timer(slot) if world.timers[slot].waker.is_none()) {
+                    world.now = due.at;
+                }
+                due.what
+            });
+            self.happen(what);
+        }
+    }
+
+    fn run_ready(&self) {
+        while let Some(runnable) = world::next_ready() {
+            let Tag { node, incarnation } = *runnable.metadata();
+            let host = with(|world| {
+                if world.nodes[node].pauses > 0 {
+                    Err(())
+                } else {
+                    Ok(world.host(node, incarnation))
+                }
+            });
+            match host {
+                Err(()) => with(|world| world.nodes[node].parked.push(runnable)),
+                Ok(host) => {
+                    turmoil_net::set_current(host);
+                    runnable.run();
+                }
+            }
+            while let Some(place) = with(|world| world.striking.pop_front()) {
+                self.strike(place);
+            }
+        }
+    }
+
+    fn happen(&self, what: DueWhat) {
+        match what {
+            DueWhat::Timer(slot) => {
+                let waker = with(|world| {
+                    world.free_timers.push(slot);
+                    world.timers[slot].waker.take()
+                });
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            DueWhat::Segment(segment) => self.arrive(segment),
+            DueWhat::Strike(place) => self.strike(place),
+            DueWhat::Over(place) => self.over(place),
+        }
+    }
+
+    /// Starts a node's process.
+    pub(super) fn start(&self, node: usize) {
+        let (id, tag, machine) = with(|world| {
+            world.nodes[node].alive = true;
+            world.record(node, What::Started);
+            let started = &world.nodes[node];
+            let tag = Tag {
+                node,
+                incarnation: started.incarnation,
+            };
+            (started.id, tag, started.machine.clone())
+        });
+        match id {
+            NodeId::Client(number) => {
+                let program = (self.program)(Client::new(number, tag));
+                world::spawn(node, async move {
+                    program.await;
+                    with(|world| world.nodes[node].done = true);
+                });
+            }
+            NodeId::Lock(_) => {
+                world::spawn(node, redis::node::serve(node, id, machine));
+            }
+            NodeId::Store => {
+                world::spawn(node, store::node::serve(node));
+            }
+        }
+    }
+
+    /// Clients are done or gone, and nothing is going to go wrong any more.
+    fn is_over(&self) -> bool {
+        with(|world| {
+            let clients = &world.nodes[..usize::from(world.setup.clients)];
+            clients.iter().all(|client| client.done || !client.alive)
+                && world.active == 0
+                && !world
+                    .due
+                    .iter()
+                    .any(|due| matches!(due.what, DueWhat::Strike(_)))
+        })
+    }
+
+    /// Drops everything that runs, each in its own host, and takes the history.
+    fn end(self) -> History {
+        let nodes = with(|world| world.nodes.len());
+        for node in 0..nodes {
+            self.kill(node);
+        }
+        let world = world::install(None).expect("installed when the run began");
+        world::take_touched();
+        let ended = world.now;
+        History {
+            ended,
+            ..world.history
+        }
+    }
+
+    /// Drops a process: its tasks and connections go, its sockets are closed by the kernel.
+    pub(super) fn kill(&self, node: usize) {
+        let (host, tag, tasks, parked, connections) = with(|world| {
+            let host = world.host(node, world.nodes[node].incarnation);
+            let killed = &mut world.nodes[node];
+            killed.alive = false;
+            let tag = Tag {
+                node,
+                incarnation: killed.incarnation,
+            };
+            let tasks = std::mem::take(&mut killed.tasks);
+            let parked = std::mem::take(&mut killed.parked);
+            (host, tag, tasks, parked, killed.connections.take())
+        });
+        turmoil_net::set_current(host);
+        drop((tasks, parked, connections));
+        drop(world::take_ready(|ready| ready == tag));
+        // What a dropped request gave back.
+        drop(with(|world| world.nodes[node].connections.take()));
+        drop(world::take_ready(|ready| ready == tag));
+    }
+}
+
+impl World {
+    fn host(&self, node: usize, incarnation: u32) -> turmoil_net::HostId {
+        self.net.hosts[node][incarnation as usize]
+    }
+}

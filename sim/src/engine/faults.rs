@@ -1,0 +1,152 @@
+//! How the event engine plays each kind of fault.
+
+use super::event::Played;
+use super::network::pairs;
+use crate::fault::{Data, Fault};
+use crate::history::What;
+use crate::world::{self, DueWhat, with};
+use crate::{NodeId, redis};
+
+impl Played<'_> {
+    /// A fault's moment has come.
+    pub(super) fn strike(&self, place: usize) {
+        let fault = with(|world| {
+            let fault = world.setup.plan.0[place].fault.clone();
+            let first = fault.nodes().next().map_or(0, |node| world.index(node));
+            world.record(first, What::Struck { fault: place });
+            world.active += 1;
+            fault
+        });
+        match &fault {
+            Fault::Pause { nodes, lasts } => with(|world| {
+                for &node in nodes {
+                    let index = world.index(node);
+                    world.nodes[index].pauses += 1;
+                    world.record(index, What::Paused { lasts: *lasts });
+                }
+            }),
+            Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
+            Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
+                self.crash(node);
+                if *data == Data::Lost {
+                    with(|world| {
+                        world.nodes[node].machine.replace(redis::Machine::new());
+                        world.record(node, What::DataLost);
+                    });
+                }
+            }),
+            Fault::Hold { a, b, .. } => with(|world| {
+                for (one, other) in pairs(world, a, b) {
+                    world.hold(one, other);
+                    world.hold(other, one);
+                }
+            }),
+            Fault::DropReplies { a, b, .. } => with(|world| {
+                for (asker, answerer) in pairs(world, a, b) {
+                    world.swallow(answerer, asker);
+                }
+            }),
+            Fault::Reset { a, b } => with(|world| {
+                for (one, other) in pairs(world, a, b) {
+                    world.reset(one, other);
+                }
+            }),
+            Fault::ClockStep { nodes, by } => with(|world| {
+                for &node in nodes {
+                    let index = world.index(node);
+                    world.nodes[index].wall_offset += by;
+                    world.record(index, What::ClockStepped { by: *by });
+                }
+            }),
+            Fault::Suspend { .. }
+            | Fault::PowerLoss { .. }
+            | Fault::Refuse { .. }
+            | Fault::OneWay { .. }
+            | Fault::Slow { .. }
+            | Fault::Loss { .. }
+            | Fault::ClockRate { .. }
+            | Fault::ClockOffset { .. }
+            | Fault::Failover { .. }
+            | Fault::ReplicaLag { .. }
+            | Fault::Flush { .. }
+            | Fault::Evict { .. } => panic!(
+                "a plan holds a {} fault, which no engine plays yet",
+                fault.kind()
+            ),
+        }
+        with(|world| world.push(world.now + fault.lasts(), DueWhat::Over(place)));
+    }
+
+    /// A fault has lasted.
+    pub(super) fn over(&self, place: usize) {
+        let fault = with(|world| {
+            world.active -= 1;
+            world.setup.plan.0[place].fault.clone()
+        });
+        match &fault {
+            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node)),
+            Fault::Restart { nodes, .. } => self.each(nodes, |node| {
+                with(|world| world.nodes[node].incarnation += 1);
+                self.start(node);
+            }),
+            Fault::Hold { a, b, .. } => with(|world| {
+                for (one, other) in pairs(world, a, b) {
+                    world.release(one, other);
+                    world.release(other, one);
+                }
+            }),
+            Fault::DropReplies { a, b, .. } => with(|world| {
+                for (asker, answerer) in pairs(world, a, b) {
+                    world.unswallow(answerer, asker);
+                    world.reset(asker, answerer);
+                }
+            }),
+            _ => {}
+        }
+        with(|world| {
+            let first = fault.nodes().next().map_or(0, |node| world.index(node));
+            world.record(first, What::Over { fault: place });
+        });
+    }
+
+    fn each(&self, nodes: &[NodeId], mut act: impl FnMut(usize)) {
+        for &node in nodes {
+            act(with(|world| world.index(node)));
+        }
+    }
+
+    fn crash(&self, node: usize) {
+        if !with(|world| world.nodes[node].alive) {
+            return;
+        }
+        self.kill(node);
+        with(|world| {
+            world.nodes[node].pauses = 0;
+            world.nodes[node].waiting_resets.clear();
+            world.record(node, What::Crashed);
+        });
+    }
+
+    fn resume(&self, node: usize) {
+        let parked = with(|world| {
+            let resumed = &mut world.nodes[node];
+            // A crash has ended every pause already.
+            if resumed.pauses == 0 {
+                return Vec::new();
+            }
+            resumed.pauses -= 1;
+            if resumed.pauses > 0 {
+                return Vec::new();
+            }
+            let parked = std::mem::take(&mut resumed.parked);
+            let resets = std::mem::take(&mut resumed.waiting_resets);
+            world.record(node, What::Resumed);
+            for reset in resets {
+                // Due now, but after everything that is ready has run.
+                world.push(world.now, DueWhat::Segment(reset));
+            }
+            parked
+        });
+        parked.into_iter().for_each(world::make_ready);
+    }
+}

@@ -1,0 +1,232 @@
+//! Links: how long a segment takes, and what holds or swallows it.
+//!
+//! A link is the one-way road between two nodes. It is first in, first out: `turmoil-net`
+//! drops what arrives out of order, and no segment of a live connection may be lost.
+//! Acknowledgements without data cross at once: no program can see when they arrive.
+//!
+//! A reset would make `turmoil-net` forget what its receiver has not read yet, so it waits
+//! until the receiver has run. Segments to a process that is gone are answered with a reset.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
+
+use super::event::Played;
+use crate::lanes::{Lane, Purpose};
+use crate::net::owner;
+use crate::world::{self, DueWhat, World, with};
+use crate::{Millis, NodeId};
+
+/// All links of a world and the connections that were made over them.
+pub(crate) struct Network {
+    seed: u64,
+    latency: RangeInclusive<Millis>,
+    links: BTreeMap<(usize, usize), Link>,
+    /// Client end and server end.
+    connections: BTreeSet<(SocketAddr, SocketAddr)>,
+    outgoing: Vec<Packet>,
+}
+
+struct Link {
+    lane: Lane,
+    /// When the last segment arrives.
+    last: Millis,
+    holds: u32,
+    held: VecDeque<Packet>,
+    swallows: u32,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, latency: RangeInclusive<Millis>) -> Self {
+        Self {
+            seed,
+            latency,
+            links: BTreeMap::new(),
+            connections: BTreeSet::new(),
+            outgoing: Vec::new(),
+        }
+    }
+
+    fn link(&mut self, from: usize, to: usize) -> &mut Link {
+        let seed = self.seed;
+        self.links.entry((from, to)).or_insert_with(|| Link {
+            lane: Lane::new(seed, Purpose::Network, (from as u64) << 32 | to as u64),
+            last: 0,
+            holds: 0,
+            held: VecDeque::new(),
+            swallows: 0,
+        })
+    }
+
+    /// When a segment that leaves now arrives.
+    fn arrival(&mut self, now: Millis, from: usize, to: usize) -> Millis {
+        let latency = self.latency.clone();
+        let link = self.link(from, to);
+        link.last = link.last.max(now + link.lane.within(&latency));
+        link.last
+    }
+}
+
+impl World {
+    fn send(&mut self, segment: Packet) {
+        let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
+        let arrives = self.net.network.arrival(self.now, from, to);
+        self.push(arrives, DueWhat::Segment(segment));
+    }
+
+    fn lives(&self, address: std::net::IpAddr) -> bool {
+        let (node, incarnation) = owner(address);
+        self.nodes[node].alive && self.nodes[node].incarnation == incarnation
+    }
+
+    /// From now on segments from `from` to `to` wait.
+    pub(super) fn hold(&mut self, from: usize, to: usize) {
+        self.net.network.link(from, to).holds += 1;
+    }
+
+    /// One hold less; with the last, what waited arrives, in order.
+    pub(super) fn release(&mut self, from: usize, to: usize) {
+        let link = self.net.network.link(from, to);
+        link.holds -= 1;
+        if link.holds == 0 {
+            for segment in std::mem::take(&mut link.held) {
+                self.push(self.now, DueWhat::Segment(segment));
+            }
+        }
+    }
+
+    /// From now on segments from `from` to `to` vanish. The connections must be reset
+    /// before it ends.
+    pub(super) fn swallow(&mut self, from: usize, to: usize) {
+        self.net.network.link(from, to).swallows += 1;
+    }
+
+    /// One reason less for segments to vanish.
+    pub(super) fn unswallow(&mut self, from: usize, to: usize) {
+        self.net.network.link(from, to).swallows -= 1;
+    }
+
+    /// Both ends of every connection between two nodes hear of a reset.
+    pub(super) fn reset(&mut self, one: usize, other: usize) {
+        let between = |&(client, server): &(SocketAddr, SocketAddr)| {
+            let ends = (owner(client.ip()).0, owner(server.ip()).0);
+            ends == (one, other) || ends == (other, one)
+        };
+        let (reset, kept) = std::mem::take(&mut self.net.network.connections)
+            .into_iter()
+            .partition(between);
+        self.net.network.connections = kept;
+        let reset: BTreeSet<_> = reset;
+        for (client, server) in reset {
+            self.send(reset_segment(client, server, 0));
+            self.send(reset_segment(server, client, 0));
+        }
+    }
+}
+
+fn reset_segment(from: SocketAddr, to: SocketAddr, seq: u32) -> Packet {
+    let flags = TcpFlags {
+        rst: true,
+        ..TcpFlags::default()
+    };
+    let segment = TcpSegment {
+        src_port: from.port(),
+        dst_port: to.port(),
+        seq,
+        ack: 0,
+        flags,
+        window: 0,
+        payload: Bytes::new(),
+    };
+    Packet {
+        src: from.ip(),
+        dst: to.ip(),
+        ttl: 64,
+        payload: Transport::Tcp(segment),
+    }
+}
+
+fn tcp(packet: &Packet) -> &TcpSegment {
+    let Transport::Tcp(segment) = &packet.payload else {
+        unreachable!("nodes speak TCP alone");
+    };
+    segment
+}
+
+impl Played<'_> {
+    /// Takes what the sockets have sent and puts it onto its way. Says whether a task is
+    /// ready because of it.
+    pub(super) fn egress(&self) -> bool {
+        let mut outgoing = with(|world| std::mem::take(&mut world.net.network.outgoing));
+        while world::take_touched() {
+            self.guard.egress_all(&mut outgoing);
+            for packet in outgoing.drain(..) {
+                let TcpFlags {
+                    syn, ack, fin, rst, ..
+                } = tcp(&packet).flags;
+                if !ack || syn || fin || rst || !tcp(&packet).payload.is_empty() {
+                    with(|world| world.send(packet));
+                } else if with(|world| world.lives(packet.dst)) {
+                    self.guard.deliver(packet);
+                    world::touch();
+                }
+            }
+        }
+        with(|world| world.net.network.outgoing = outgoing);
+        world::any_ready()
+    }
+
+    /// A segment has come to the end of its link.
+    pub(super) fn arrive(&self, packet: Packet) {
+        let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
+        let segment = tcp(&packet);
+        let TcpFlags { syn, ack, rst, .. } = segment.flags;
+        let source = SocketAddr::new(packet.src, segment.src_port);
+        let target = SocketAddr::new(packet.dst, segment.dst_port);
+        let deliver = with(|world| {
+            let link = world.net.network.link(from, to);
+            if link.holds > 0 {
+                link.held.push_back(packet);
+                return None;
+            }
+            if link.swallows > 0 {
+                return None;
+            }
+            if !world.lives(packet.dst) {
+                if !rst {
+                    let seq = if ack { segment_ack(&packet) } else { 0 };
+                    world.send(reset_segment(target, source, seq));
+                }
+                return None;
+            }
+            if rst && world.nodes[to].pauses > 0 {
+                world.nodes[to].waiting_resets.push(packet);
+                return None;
+            }
+            if syn && !ack {
+                world.net.network.connections.insert((source, target));
+            }
+            Some(packet)
+        });
+        if let Some(packet) = deliver {
+            self.guard.deliver(packet);
+            world::touch();
+        }
+    }
+}
+
+fn segment_ack(packet: &Packet) -> u32 {
+    tcp(packet).ack
+}
+
+/// Every ordered pair of a node of `a` and a node of `b`.
+pub(super) fn pairs(world: &World, a: &[NodeId], b: &[NodeId]) -> Vec<(usize, usize)> {
+    let other = |&one: &NodeId| b.iter().map(move |&other| (one, other));
+    let pairs = a.iter().flat_map(other).filter(|(one, other)| one != other);
+    pairs
+        .map(|(one, other)| (world.index(one), world.index(other)))
+        .collect()
+}

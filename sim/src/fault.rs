@@ -1,0 +1,380 @@
+//! What goes wrong, as data.
+//!
+//! A [`Fault`] can be printed, shrunk and replayed; a [`Plan`] is all of a run's faults. The
+//! engine matches on every kind, so the compiler shows where a new one must be handled.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Millis, NodeId};
+
+/// Some nodes of a world.
+pub type Nodes = Vec<NodeId>;
+
+/// All faults of one run, in the order of the scenario file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Plan(pub Vec<Planned>);
+
+/// One fault and when it strikes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Planned {
+    /// What happens.
+    pub fault: Fault,
+    /// When it happens.
+    pub when: When,
+}
+
+/// When a fault strikes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// At this time of the world.
+    At(Millis),
+    /// The moment `client` reaches `point` for the `nth` time in the run, counted from one.
+    Point {
+        /// The client whose step it is.
+        client: NodeId,
+        /// The step.
+        point: Point,
+        /// Which time.
+        nth: u32,
+    },
+}
+
+/// A named step of a section where a fault can be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Point {
+    /// The attempt's request to each server of the lock has been written to its socket.
+    AcquireSent,
+    /// Between the two commands of a lock that takes itself in two.
+    MidAcquire,
+    /// Acquire has returned a lease.
+    Granted,
+    /// Before the look that comes before the read.
+    BeforeRead,
+    /// After that look; nothing but the send follows.
+    ReadChecked,
+    /// The store has answered the read.
+    AfterRead,
+    /// The work is done; before the look that comes before the write.
+    BeforeWrite,
+    /// After that look; nothing but the send follows.
+    WriteChecked,
+    /// The store has answered the write.
+    AfterWrite,
+    /// Before release is called. The belief has not ended yet.
+    BeforeRelease,
+    /// Release has returned.
+    Released,
+    /// A renewer is about to refresh its lease.
+    RenewDue,
+}
+
+impl Point {
+    /// Every point, in the order in which a section passes them.
+    pub const ALL: &[Self] = &[
+        Self::AcquireSent,
+        Self::MidAcquire,
+        Self::Granted,
+        Self::BeforeRead,
+        Self::ReadChecked,
+        Self::AfterRead,
+        Self::BeforeWrite,
+        Self::WriteChecked,
+        Self::AfterWrite,
+        Self::BeforeRelease,
+        Self::Released,
+        Self::RenewDue,
+    ];
+
+    /// The name in scenario files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AcquireSent => "acquire-sent",
+            Self::MidAcquire => "mid-acquire",
+            Self::Granted => "granted",
+            Self::BeforeRead => "before-read",
+            Self::ReadChecked => "read-checked",
+            Self::AfterRead => "after-read",
+            Self::BeforeWrite => "before-write",
+            Self::WriteChecked => "write-checked",
+            Self::AfterWrite => "after-write",
+            Self::BeforeRelease => "before-release",
+            Self::Released => "released",
+            Self::RenewDue => "renew-due",
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a restarted server still has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Data {
+    /// Everything it had.
+    Kept,
+    /// Nothing.
+    Lost,
+}
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Fault {
+    /// The nodes' code stands still; their clocks and sockets do not. As a stop-the-world
+    /// garbage collection, or SIGSTOP.
+    Pause {
+        /// Who stands still.
+        nodes: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// As a pause, but the monotonic clock stands still too, as in a suspended VM.
+    Suspend {
+        /// Who is suspended.
+        nodes: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// The processes are killed: code is gone, the kernel sends what was written and closes
+    /// the connections.
+    Crash {
+        /// Who dies.
+        nodes: Nodes,
+    },
+    /// The machines lose power: nobody is told.
+    PowerLoss {
+        /// Who goes silent.
+        nodes: Nodes,
+    },
+    /// A crash, and the processes start again.
+    Restart {
+        /// Who restarts.
+        nodes: Nodes,
+        /// The time between crash and start.
+        after: Millis,
+        /// What the disk gives back.
+        data: Data,
+    },
+    /// Bytes between `a` and `b` arrive when it ends, in order: a partition shorter than
+    /// the TCP time-out.
+    Hold {
+        /// One side.
+        a: Nodes,
+        /// The other side.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// Every connection between `a` and `b` is reset.
+    Reset {
+        /// One side.
+        a: Nodes,
+        /// The other side.
+        b: Nodes,
+    },
+    /// No new connection from `a` to `b`.
+    Refuse {
+        /// Who connects.
+        a: Nodes,
+        /// Who refuses.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// A hold of the direction from `a` to `b` alone.
+    OneWay {
+        /// Whose bytes are held.
+        a: Nodes,
+        /// Who waits for them.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// Segments between `a` and `b` take longer, with a heavy tail.
+    Slow {
+        /// One side.
+        a: Nodes,
+        /// The other side.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// Segments between `a` and `b` are lost and sent again.
+    Loss {
+        /// One side.
+        a: Nodes,
+        /// The other side.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// Requests of `a` get through to `b`, every answer is swallowed, and when it ends the
+    /// connections are reset.
+    DropReplies {
+        /// Who asks.
+        a: Nodes,
+        /// Whose answers are lost.
+        b: Nodes,
+        /// For how long.
+        lasts: Millis,
+    },
+    /// The wall clocks jump.
+    ClockStep {
+        /// Whose clock.
+        nodes: Nodes,
+        /// By how many milliseconds; negative is back.
+        by: i64,
+    },
+    /// The clocks run fast or slow from here on.
+    ClockRate {
+        /// Whose clock.
+        nodes: Nodes,
+        /// Parts per million faster; negative is slower.
+        ppm: i64,
+    },
+    /// The wall clocks are wrong from the start.
+    ClockOffset {
+        /// Whose clock.
+        nodes: Nodes,
+        /// By how many milliseconds.
+        by: i64,
+    },
+    /// A replica takes the place of the master.
+    Failover {
+        /// The master.
+        nodes: Nodes,
+    },
+    /// Replicas hear of writes later.
+    ReplicaLag {
+        /// The replicas.
+        nodes: Nodes,
+        /// By how much.
+        lasts: Millis,
+    },
+    /// Somebody runs FLUSHALL.
+    Flush {
+        /// On these servers.
+        nodes: Nodes,
+    },
+    /// Memory pressure evicts the lock's keys.
+    Evict {
+        /// On these servers.
+        nodes: Nodes,
+    },
+}
+
+/// The kinds of faults by their names in scenario files, and whether an engine plays them yet.
+pub const KINDS: &[(&str, bool)] = &[
+    ("pause", true),
+    ("suspend", false),
+    ("crash", true),
+    ("power-loss", false),
+    ("restart", true),
+    ("hold", true),
+    ("reset", true),
+    ("refuse", false),
+    ("one-way", false),
+    ("slow", false),
+    ("loss", false),
+    ("drop-replies", true),
+    ("clock-step", true),
+    ("clock-rate", false),
+    ("clock-offset", false),
+    ("failover", false),
+    ("replica-lag", false),
+    ("flush", false),
+    ("evict", false),
+];
+
+impl Fault {
+    /// The kind's name in scenario files and reports.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Pause { .. } => "pause",
+            Self::Suspend { .. } => "suspend",
+            Self::Crash { .. } => "crash",
+            Self::PowerLoss { .. } => "power-loss",
+            Self::Restart { .. } => "restart",
+            Self::Hold { .. } => "hold",
+            Self::Reset { .. } => "reset",
+            Self::Refuse { .. } => "refuse",
+            Self::OneWay { .. } => "one-way",
+            Self::Slow { .. } => "slow",
+            Self::Loss { .. } => "loss",
+            Self::DropReplies { .. } => "drop-replies",
+            Self::ClockStep { .. } => "clock-step",
+            Self::ClockRate { .. } => "clock-rate",
+            Self::ClockOffset { .. } => "clock-offset",
+            Self::Failover { .. } => "failover",
+            Self::ReplicaLag { .. } => "replica-lag",
+            Self::Flush { .. } => "flush",
+            Self::Evict { .. } => "evict",
+        }
+    }
+
+    /// How long it goes on after it has struck: zero for a fault that is over at once or has
+    /// no end.
+    pub fn lasts(&self) -> Millis {
+        match *self {
+            Self::Pause { lasts, .. }
+            | Self::Suspend { lasts, .. }
+            | Self::Hold { lasts, .. }
+            | Self::Refuse { lasts, .. }
+            | Self::OneWay { lasts, .. }
+            | Self::Slow { lasts, .. }
+            | Self::Loss { lasts, .. }
+            | Self::DropReplies { lasts, .. }
+            | Self::ReplicaLag { lasts, .. } => lasts,
+            Self::Restart { after, .. } => after,
+            Self::Crash { .. }
+            | Self::PowerLoss { .. }
+            | Self::Reset { .. }
+            | Self::ClockStep { .. }
+            | Self::ClockRate { .. }
+            | Self::ClockOffset { .. }
+            | Self::Failover { .. }
+            | Self::Flush { .. }
+            | Self::Evict { .. } => 0,
+        }
+    }
+
+    /// Every node it touches.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let none: &[NodeId] = &[];
+        let (a, b) = match self {
+            Self::Pause { nodes, .. }
+            | Self::Suspend { nodes, .. }
+            | Self::Crash { nodes }
+            | Self::PowerLoss { nodes }
+            | Self::Restart { nodes, .. }
+            | Self::ClockStep { nodes, .. }
+            | Self::ClockRate { nodes, .. }
+            | Self::ClockOffset { nodes, .. }
+            | Self::Failover { nodes }
+            | Self::ReplicaLag { nodes, .. }
+            | Self::Flush { nodes }
+            | Self::Evict { nodes } => (nodes.as_slice(), none),
+            Self::Hold { a, b, .. }
+            | Self::Reset { a, b }
+            | Self::Refuse { a, b, .. }
+            | Self::OneWay { a, b, .. }
+            | Self::Slow { a, b, .. }
+            | Self::Loss { a, b, .. }
+            | Self::DropReplies { a, b, .. } => (a.as_slice(), b.as_slice()),
+        };
+        a.iter().chain(b).copied()
+    }
+
+    /// Whether an engine plays it yet.
+    pub fn is_built(&self) -> bool {
+        KINDS.contains(&(self.kind(), true))
+    }
+}

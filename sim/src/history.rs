@@ -1,0 +1,253 @@
+//! What happened in one run, in order. Everything else is computed from it.
+
+use serde::Serialize;
+
+use crate::fault::Point;
+use crate::store::{Guard, Row};
+use crate::{Millis, NodeId};
+
+/// The ordered record of one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct History {
+    /// The events, in the order in which they happened.
+    pub events: Vec<Event>,
+    /// The world's time when the run ended.
+    pub ended: Millis,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// The world's time.
+    pub at: Millis,
+    /// Where it happened.
+    pub node: NodeId,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// The key of a server, what stood there and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stored {
+    /// The value; of a lock, its owner token.
+    pub value: String,
+    /// When it expires, on the server's wall clock in milliseconds since 1970.
+    pub deadline: Option<Millis>,
+}
+
+/// Why a section ended without its item being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GaveUp {
+    /// The store did not answer in time.
+    StoreSilent,
+    /// The store refused an access.
+    StoreRefused,
+    /// The lease was lost.
+    LeaseLost,
+}
+
+/// How a release ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// The lock was given back.
+    Done,
+    /// The server said that somebody else holds it, or nobody.
+    NotOwner,
+    /// No answer came.
+    Unknown,
+}
+
+/// What an event can be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum What {
+    /// A process started, for the first time or again.
+    Started,
+    /// A process died.
+    Crashed,
+    /// A server's keys are gone with its process.
+    DataLost,
+    /// A process stands still.
+    Paused {
+        /// For how long, in milliseconds.
+        lasts: Millis,
+    },
+    /// A process goes on.
+    Resumed,
+    /// A wall clock jumped.
+    ClockStepped {
+        /// By how many milliseconds; negative is back.
+        by: i64,
+    },
+    /// A fault of the plan struck; the node is the first one it touches.
+    Struck {
+        /// Its place in the plan.
+        fault: usize,
+    },
+    /// A fault of the plan is over.
+    Over {
+        /// Its place in the plan.
+        fault: usize,
+    },
+
+    /// A client makes one attempt to acquire.
+    Asked {
+        /// The lock's key.
+        key: String,
+        /// The section, counted from one for each client.
+        section: u32,
+    },
+    /// The attempt failed: `held` is definite, otherwise the lock may have been taken.
+    Denied {
+        /// The lock's key.
+        key: String,
+        /// The section.
+        section: u32,
+        /// Whether the answer is definite.
+        held: bool,
+    },
+    /// Acquire returned a lease. The belief begins.
+    Leased {
+        /// The lock's key.
+        key: String,
+        /// The section.
+        section: u32,
+        /// The owner token.
+        token: String,
+        /// The fence token, if the lock draws one.
+        fence: Option<u64>,
+    },
+    /// A lock that lives in the process or the database granted itself.
+    Granted {
+        /// The lock's key.
+        key: String,
+        /// The owner token.
+        token: String,
+    },
+    /// And is free again.
+    Freed {
+        /// The lock's key.
+        key: String,
+        /// The owner token.
+        token: String,
+    },
+    /// A client reached a point.
+    Reached {
+        /// Which.
+        point: Point,
+        /// The section.
+        section: u32,
+    },
+    /// The work under the lock began.
+    Working {
+        /// The section.
+        section: u32,
+        /// How long it is going to take.
+        takes: Millis,
+    },
+    /// The holder noticed that its lease is lost. The belief ends.
+    NoticedLoss {
+        /// The section.
+        section: u32,
+    },
+    /// A release is tried. With the first try the belief ends.
+    Releasing {
+        /// The lock's key.
+        key: String,
+        /// The section.
+        section: u32,
+        /// Which try, counted from one.
+        attempt: u32,
+    },
+    /// A try ended.
+    ReleaseEnded {
+        /// The lock's key.
+        key: String,
+        /// The section.
+        section: u32,
+        /// How.
+        release: Release,
+    },
+    /// An item is done: written and acknowledged, or found done.
+    ItemDone {
+        /// The section.
+        section: u32,
+        /// The item's row in the store.
+        row: u32,
+        /// Whether this section wrote it.
+        wrote: bool,
+    },
+    /// A section ended without its item being done.
+    GivenUp {
+        /// The section.
+        section: u32,
+        /// Why.
+        why: GaveUp,
+    },
+
+    /// A Redis server executed a command.
+    Executed {
+        /// Whose.
+        by: NodeId,
+        /// The command's name.
+        command: &'static str,
+    },
+    /// A key of a Redis server changed.
+    Changed {
+        /// Whose command did it; nobody's when it expired.
+        by: Option<NodeId>,
+        /// The key.
+        key: String,
+        /// What was there.
+        before: Option<Stored>,
+        /// What is there now.
+        after: Option<Stored>,
+    },
+
+    /// The store answered a read.
+    Read {
+        /// Whose.
+        by: NodeId,
+        /// The owner token of its lease.
+        token: String,
+        /// The row's number.
+        row: u32,
+        /// The row as the reader saw it.
+        state: Row,
+    },
+    /// The store refused a claim, which is an access that would have read.
+    RefusedClaim {
+        /// Whose.
+        by: NodeId,
+        /// The owner token of its lease.
+        token: String,
+        /// The row's number.
+        row: u32,
+        /// The fence that it came with.
+        fence: u64,
+        /// The row as it stands.
+        state: Row,
+    },
+    /// The store accepted or refused a write.
+    Write {
+        /// The store's sequence number: the truth about order.
+        sequence: u64,
+        /// Whose.
+        by: NodeId,
+        /// The owner token of its lease.
+        token: String,
+        /// The row's number.
+        row: u32,
+        /// The value it brings.
+        value: i64,
+        /// What it demands of the row.
+        guard: Guard,
+        /// Whether the row was changed.
+        accepted: bool,
+        /// The row before.
+        before: Row,
+    },
+}

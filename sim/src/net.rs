@@ -1,0 +1,145 @@
+//! Sockets of the simulated network, with the tokio traits that real clients expect.
+//!
+//! They are `turmoil-net`'s; what is added is that the engine hears of every use, that names
+//! are nodes, and that a client hears when its request has left.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
+
+use crate::NodeId;
+use crate::world::{touch, with};
+
+/// The address of a node's process. Every start of a process is a new host.
+pub(crate) fn address(node: usize, incarnation: u32) -> IpAddr {
+    let incarnation = u8::try_from(incarnation).expect("a process starts at most 255 times");
+    Ipv4Addr::new(10, incarnation, (node >> 8) as u8, node as u8).into()
+}
+
+/// The node and the process start behind an address.
+pub(crate) fn owner(address: IpAddr) -> (usize, u32) {
+    let IpAddr::V4(address) = address else {
+        unreachable!("nodes have IPv4 addresses")
+    };
+    let [_, incarnation, high, low] = address.octets();
+    (
+        usize::from(high) << 8 | usize::from(low),
+        u32::from(incarnation),
+    )
+}
+
+/// The port a node serves at.
+fn port(node: NodeId) -> u16 {
+    match node {
+        NodeId::Store => 5432,
+        NodeId::Lock(_) | NodeId::Client(_) => 6379,
+    }
+}
+
+/// Tells when the next write on a connection has been handed to the kernel.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) node: usize,
+    pub(crate) server: usize,
+    pub(crate) armed: AtomicBool,
+}
+
+/// One end of a connection.
+pub(crate) struct Stream {
+    inner: TcpStream,
+    meter: Option<Arc<Meter>>,
+}
+
+impl Stream {
+    /// Connects the running task's node to the current process of `peer`.
+    pub(crate) async fn connect(peer: NodeId) -> io::Result<Self> {
+        let address = with(|world| {
+            let node = world.index(peer);
+            address(node, world.nodes[node].incarnation)
+        });
+        touch();
+        let connected = TcpStream::connect(SocketAddr::new(address, port(peer))).await;
+        touch();
+        Ok(Self {
+            inner: connected?,
+            meter: None,
+        })
+    }
+
+    /// Reports the next write to `meter` whenever that is armed.
+    pub(crate) fn metered(mut self, meter: Arc<Meter>) -> Self {
+        self.meter = Some(meter);
+        self
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if read.is_ready() {
+            touch(); // reading may open the window
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        touch();
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if let (Poll::Ready(Ok(_)), Some(meter)) = (&written, &self.meter)
+            && meter.armed.swap(false, Ordering::Relaxed)
+        {
+            with(|world| world.request_left(meter.node, meter.server));
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        touch();
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        touch();
+    }
+}
+
+/// Where a server takes connections.
+pub(crate) struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens on the running task's node.
+    pub(crate) async fn bind(node: NodeId) -> io::Result<Self> {
+        TcpListener::bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port(node)))
+            .await
+            .map(Self)
+    }
+
+    /// The next connection, and the node at its other end.
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, usize)> {
+        let (inner, peer) = self.0.accept().await?;
+        touch();
+        Ok((Stream { inner, meter: None }, owner(peer.ip()).0))
+    }
+}

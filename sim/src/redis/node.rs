@@ -1,0 +1,158 @@
+//! A Redis server as a node: it takes connections, executes one command at a time, records
+//! what changed, and expires keys in the background.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::commands::name_of;
+use super::{Cause, Change, Connection, Decoder, Entry, Machine, Reply, encode};
+use crate::history::{Stored, What};
+use crate::net::{Listener, Stream};
+use crate::world::{self, Sleep, with};
+use crate::{Millis, NodeId};
+
+/// How often the background expiry runs: `hz 10`.
+const CYCLE: Millis = 100;
+
+/// One server's process.
+struct Server {
+    node: usize,
+    machine: Rc<RefCell<Machine>>,
+    connections: Cell<u64>,
+    /// Wakes the background expiry when the first deadline appears.
+    cycle: RefCell<Option<Waker>>,
+}
+
+/// Runs a server.
+pub(crate) async fn serve(node: usize, id: NodeId, machine: Rc<RefCell<Machine>>) {
+    let server = Rc::new(Server {
+        node,
+        machine,
+        connections: Cell::new(0),
+        cycle: RefCell::default(),
+    });
+    world::spawn(node, expire(Rc::clone(&server)));
+    let listener = Listener::bind(id)
+        .await
+        .expect("a fresh host has every port free");
+    while let Ok((stream, peer)) = listener.accept().await {
+        world::spawn(node, answer(Rc::clone(&server), stream, peer));
+    }
+}
+
+async fn answer(server: Rc<Server>, mut stream: Stream, peer: usize) {
+    server.connections.set(server.connections.get() + 1);
+    let mut connection = Connection::new(server.connections.get());
+    let mut decoder = Decoder::default();
+    let mut input = BytesMut::new();
+    let mut output = BytesMut::new();
+    while matches!(stream.read_buf(&mut input).await, Ok(1..)) {
+        decoder.feed(&input.split());
+        let goes_on = loop {
+            let (reply, closes) = match decoder.next_request() {
+                Ok(None) => break true,
+                Ok(Some(request)) => {
+                    let reply = server.execute(&request, &mut connection, peer);
+                    let closes = reply == Reply::Close;
+                    (reply, closes)
+                }
+                Err(error) => (error.reply(), true),
+            };
+            encode(&reply, connection.protocol, &mut output);
+            if closes {
+                break false;
+            }
+        };
+        if stream.write_all(&output).await.is_err() || !goes_on {
+            return;
+        }
+        output.clear();
+    }
+}
+
+impl Server {
+    fn execute(&self, request: &[Bytes], connection: &mut Connection, peer: usize) -> Reply {
+        let wall = with(|world| world.wall(self.node));
+        let mut machine = self.machine.borrow_mut();
+        let reply = machine.execute(request, connection, wall);
+        let command = request
+            .first()
+            .and_then(|word| name_of(word))
+            .unwrap_or("unknown");
+        with(|world| {
+            let by = world.nodes[peer].id;
+            world.record(self.node, What::Executed { by, command });
+        });
+        self.record(machine.take_changes(), Some(peer));
+        if machine.next_deadline().is_some()
+            && let Some(waker) = self.cycle.take()
+        {
+            waker.wake();
+        }
+        reply
+    }
+
+    fn record(&self, changes: Vec<Change>, peer: Option<usize>) {
+        // Locks live in database 0, which every connection starts with.
+        for Change {
+            key,
+            before,
+            after,
+            cause,
+            ..
+        } in changes.into_iter().filter(|c| c.db == 0)
+        {
+            with(|world| {
+                let by = match cause {
+                    Cause::Command => peer.map(|peer| world.nodes[peer].id),
+                    Cause::Expiry => None,
+                };
+                let key = String::from_utf8_lossy(&key).into_owned();
+                let (before, after) = (before.map(stored), after.map(stored));
+                world.record(
+                    self.node,
+                    What::Changed {
+                        by,
+                        key,
+                        before,
+                        after,
+                    },
+                );
+            });
+        }
+    }
+}
+
+fn stored(entry: Entry) -> Stored {
+    Stored {
+        value: entry.value.to_text(),
+        deadline: entry.deadline,
+    }
+}
+
+/// Deletes expired keys at every tenth of a second of the server's process. Nobody can see
+/// the difference to a key that is only hidden, save by counting keys.
+async fn expire(server: Rc<Server>) {
+    loop {
+        let deadline = poll_fn(|context| match server.machine.borrow().next_deadline() {
+            Some(deadline) => Poll::Ready(deadline),
+            None => {
+                server.cycle.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await;
+        let (now, wall) = with(|world| (world.now, world.wall(server.node)));
+        let due = now + deadline.saturating_sub(wall);
+        Sleep::new((due / CYCLE + 1) * CYCLE - now).await;
+        let wall = with(|world| world.wall(server.node));
+        let mut machine = server.machine.borrow_mut();
+        machine.expire_due(wall);
+        server.record(machine.take_changes(), None);
+    }
+}

@@ -1,0 +1,367 @@
+//! The world that is being played on this thread.
+//!
+//! Code inside a node holds ids ([`Client`](crate::Client), streams), never references, and
+//! reaches the world through [`with`]. The ready queue is a slot of its own, because wakers
+//! are called while the world is borrowed.
+//!
+//! Deliberately absent: a way to spawn outside a node. Such a task would run on through its
+//! node's pauses and crashes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use async_task::{Runnable, Task};
+
+use crate::client::Connections;
+use crate::engine::{Net, Setup, TimerSlot};
+use crate::fault::{Point, When};
+use crate::history::{Event, History, What};
+use crate::lanes::{Lane, Purpose};
+use crate::redis::Machine;
+use crate::{EPOCH, Millis, NodeId};
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static READY: RefCell<VecDeque<Runnable<Tag>>> = const { RefCell::new(VecDeque::new()) };
+    /// Whether a socket was touched since the network last looked.
+    static TOUCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Which process start a task belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) node: usize,
+    pub(crate) incarnation: u32,
+}
+
+/// Everything about one world that its nodes can see or change.
+pub(crate) struct World {
+    pub(crate) setup: Setup,
+    pub(crate) now: Millis,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) history: History,
+    pub(crate) net: Net,
+    /// Faults whose moment has come, by their place in the plan.
+    pub(crate) striking: VecDeque<usize>,
+    /// Faults that have struck and are not over.
+    pub(crate) active: usize,
+    pub(crate) due: BinaryHeap<Due>,
+    pub(crate) timers: Vec<TimerSlot>,
+    pub(crate) free_timers: Vec<usize>,
+    pushed: u64,
+}
+
+/// One node: a process and the machine under it.
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) incarnation: u32,
+    pub(crate) alive: bool,
+    /// The program has come to its end.
+    pub(crate) done: bool,
+    /// How many faults make it stand still.
+    pub(crate) pauses: u32,
+    /// Tasks that were woken while it stood still, in that order.
+    pub(crate) parked: Vec<Runnable<Tag>>,
+    pub(crate) tasks: BTreeMap<u64, Task<(), Tag>>,
+    pub(crate) wall_offset: i64,
+    pub(crate) lane: Lane,
+    pub(crate) reached: BTreeMap<Point, u32>,
+    pub(crate) connections: Connections,
+    /// What a Redis server holds; survives its process when the disk keeps it.
+    pub(crate) machine: Rc<RefCell<Machine>>,
+    /// Resets that wait until the node has run.
+    pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
+    spawned: u64,
+}
+
+/// Something that happens at a time.
+pub(crate) struct Due {
+    pub(crate) at: Millis,
+    order: u64,
+    pub(crate) what: DueWhat,
+}
+
+/// What can be due.
+pub(crate) enum DueWhat {
+    /// A timer.
+    Timer(usize),
+    /// A segment reaches its receiver.
+    Segment(turmoil_net::Packet),
+    /// A fault of the plan strikes.
+    Strike(usize),
+    /// A fault of the plan is over.
+    Over(usize),
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // The heap gives the greatest first; we want the earliest, and of those the oldest.
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Due {}
+
+/// Runs `f` on the thread's world.
+pub(crate) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
+    WORLD.with_borrow_mut(|world| f(world.as_mut().expect("called outside of a running world")))
+}
+
+/// Makes `world` the thread's world, or takes it away.
+pub(crate) fn install(world: Option<World>) -> Option<World> {
+    WORLD.replace(world)
+}
+
+/// The next task that is ready to run.
+pub(crate) fn next_ready() -> Option<Runnable<Tag>> {
+    READY.with_borrow_mut(VecDeque::pop_front)
+}
+
+/// Takes tasks out of the ready queue.
+pub(crate) fn take_ready(mut which: impl FnMut(Tag) -> bool) -> Vec<Runnable<Tag>> {
+    READY.with_borrow_mut(|ready| {
+        let (taken, kept): (Vec<_>, _) = std::mem::take(ready)
+            .into_iter()
+            .partition(|runnable| which(*runnable.metadata()));
+        *ready = kept.into();
+        taken
+    })
+}
+
+/// Puts a task at the end of the ready queue.
+pub(crate) fn make_ready(runnable: Runnable<Tag>) {
+    READY.with_borrow_mut(|ready| ready.push_back(runnable));
+}
+
+/// A socket was used: the network has to look.
+pub(crate) fn touch() {
+    TOUCHED.set(true);
+}
+
+/// Whether a socket was used since the last call.
+pub(crate) fn take_touched() -> bool {
+    TOUCHED.replace(false)
+}
+
+impl World {
+    pub(crate) fn new(setup: &Setup, net: Net) -> Self {
+        let clients = (1..=setup.clients).map(NodeId::Client);
+        let servers = (1..=setup.servers).map(NodeId::Lock);
+        let ids = clients.chain(servers).chain([NodeId::Store]);
+        let nodes = ids.enumerate().map(|(index, id)| Node {
+            id,
+            incarnation: 0,
+            alive: false,
+            done: false,
+            pauses: 0,
+            parked: Vec::new(),
+            tasks: BTreeMap::new(),
+            wall_offset: 0,
+            lane: Lane::new(setup.seed, Purpose::Client, index as u64),
+            reached: BTreeMap::new(),
+            connections: Connections::new(setup.servers),
+            machine: Rc::default(),
+            waiting_resets: Vec::new(),
+            spawned: 0,
+        });
+        Self {
+            setup: setup.clone(),
+            now: 0,
+            nodes: nodes.collect(),
+            history: History::default(),
+            net,
+            striking: VecDeque::new(),
+            active: 0,
+            due: BinaryHeap::new(),
+            timers: Vec::new(),
+            free_timers: Vec::new(),
+            pushed: 0,
+        }
+    }
+
+    /// A node's place in `nodes`.
+    pub(crate) fn index(&self, id: NodeId) -> usize {
+        match id {
+            NodeId::Client(number) => usize::from(number) - 1,
+            NodeId::Lock(number) => usize::from(self.setup.clients + number) - 1,
+            NodeId::Store => self.nodes.len() - 1,
+        }
+    }
+
+    pub(crate) fn push(&mut self, at: Millis, what: DueWhat) {
+        self.pushed += 1;
+        self.due.push(Due {
+            at,
+            order: self.pushed,
+            what,
+        });
+    }
+
+    pub(crate) fn record(&mut self, node: usize, what: What) {
+        self.history.events.push(Event {
+            at: self.now,
+            node: self.nodes[node].id,
+            what,
+        });
+    }
+
+    /// A node's wall clock, in milliseconds since 1970.
+    pub(crate) fn wall(&self, node: usize) -> Millis {
+        (EPOCH + self.now).saturating_add_signed(self.nodes[node].wall_offset)
+    }
+
+    /// A client has reached a point: whatever the plan has for it strikes before anything
+    /// else runs.
+    pub(crate) fn reach(&mut self, node: usize, point: Point, section: u32) {
+        self.record(node, What::Reached { point, section });
+        let id = self.nodes[node].id;
+        let times = self.nodes[node].reached.entry(point).or_insert(0);
+        *times += 1;
+        for (place, planned) in self.setup.plan.0.iter().enumerate() {
+            if planned.when
+                == (When::Point {
+                    client: id,
+                    point,
+                    nth: *times,
+                })
+            {
+                self.striking.push_back(place);
+            }
+        }
+    }
+}
+
+/// Starts a task on a node. It lives until it ends, is cancelled, or the process dies.
+pub(crate) fn spawn(node: usize, future: impl Future<Output = ()> + 'static) -> u64 {
+    let incarnation = with(|world| world.nodes[node].incarnation);
+    let (runnable, task) = async_task::Builder::new()
+        .metadata(Tag { node, incarnation })
+        .spawn_local(|_| future, make_ready);
+    let number = with(|world| {
+        let node = &mut world.nodes[node];
+        node.spawned += 1;
+        if node.spawned.is_multiple_of(64) {
+            node.tasks.retain(|_, task| !task.is_finished());
+        }
+        node.tasks.insert(node.spawned, task);
+        node.spawned
+    });
+    runnable.schedule();
+    number
+}
+
+/// Stops a task: it is not polled again, and dropped when its turn would come.
+pub(crate) fn cancel(tag: Tag, number: u64) {
+    let task = WORLD.with_borrow_mut(|world| {
+        let node = world.as_mut()?.nodes.get_mut(tag.node)?;
+        if node.incarnation == tag.incarnation {
+            node.tasks.remove(&number)
+        } else {
+            None
+        }
+    });
+    drop(task);
+}
+
+/// Waits until a time of the world.
+pub(crate) struct Sleep {
+    until: Millis,
+    slot: Option<usize>,
+}
+
+impl Sleep {
+    /// Ready `length` from now, on the clock of a node.
+    pub(crate) fn new(length: Millis) -> Self {
+        Self {
+            until: with(|world| world.now.saturating_add(length)),
+            slot: None,
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let until = self.until;
+        with(|world| {
+            if world.now >= until {
+                return Poll::Ready(());
+            }
+            match self.slot {
+                Some(slot) => match &mut world.timers[slot].waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    empty => *empty = Some(context.waker().clone()),
+                },
+                None => self.slot = Some(world.set_timer(until, context.waker().clone())),
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot else { return };
+        // At the end of a run the world may be gone before its futures.
+        WORLD.with_borrow_mut(|world| {
+            if let Some(world) = world
+                && world.now < self.until
+            {
+                world.timers[slot].waker = None;
+            }
+        });
+    }
+}
+
+impl World {
+    fn set_timer(&mut self, at: Millis, waker: Waker) -> usize {
+        let timer = TimerSlot { waker: Some(waker) };
+        let slot = match self.free_timers.pop() {
+            Some(slot) => {
+                self.timers[slot] = timer;
+                slot
+            }
+            None => {
+                self.timers.push(timer);
+                self.timers.len() - 1
+            }
+        };
+        self.push(at, DueWhat::Timer(slot));
+        slot
+    }
+}
+
+/// Lets everything else that is ready run first.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Whether a task is ready to run.
+pub(crate) fn any_ready() -> bool {
+    READY.with_borrow(|ready| !ready.is_empty())
+}
