@@ -1,0 +1,387 @@
+//! The lines of a story, from the history and the facts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use scenarios::Run;
+use scenarios::facts::{Facts, Grant};
+use sim::fault::Fault;
+use sim::history::{Event, GaveUp, Release, What};
+use sim::{Millis, NodeId};
+
+use super::{Line, Weight};
+use crate::words::{clock, fault, length, list, nodes, over};
+
+/// Fewer attempts than this are not worth a line of their own.
+const FEW: usize = 5;
+/// A lease that is heard of later than this after its grant is worth a line.
+const LATE: Millis = 500;
+
+/// Every line of a run, in order.
+pub(super) fn lines(run: &Run) -> Vec<Line> {
+    let facts = run.facts();
+    let mut teller = Teller {
+        run,
+        facts: &facts,
+        lines: Vec::new(),
+    };
+    teller.grants();
+    teller.events();
+    teller.violations();
+    let ended = run.history.ended;
+    let text = if ended >= run.around.ends {
+        "the run ends here".to_owned()
+    } else {
+        "every client is done, and every fault is over".to_owned()
+    };
+    teller.push(ended, usize::MAX, Weight::Step, text);
+    teller.lines.sort_by_key(|line| (line.at, line.event));
+    let polling = Polling::of(&facts);
+    polling.woven_into(teller.lines)
+}
+
+struct Teller<'r> {
+    run: &'r Run,
+    facts: &'r Facts<'r>,
+    lines: Vec<Line>,
+}
+
+impl Teller<'_> {
+    fn push(&mut self, at: Millis, event: usize, weight: Weight, text: String) {
+        self.lines.push(Line {
+            at,
+            event,
+            weight,
+            text,
+        });
+    }
+
+    /// Who gets the lock, who hears of it late, and how each grant ends.
+    fn grants(&mut self) {
+        let facts = self.facts;
+        let ended_now = |at: Millis, key: &str| {
+            facts
+                .grants
+                .iter()
+                .filter(move |grant| grant.until == Some(at) && grant.key == key)
+                .count()
+        };
+        for (index, grant) in facts.grants.iter().enumerate() {
+            let Grant {
+                key,
+                number,
+                client,
+                ..
+            } = grant;
+            let place = match facts.around.servers {
+                0 => " in its own process",
+                1 => "",
+                _ => " on a majority of the servers",
+            };
+            let belief = facts
+                .beliefs
+                .iter()
+                .find(|belief| belief.token == grant.token);
+            let fence = belief
+                .and_then(|belief| belief.fence)
+                .map_or(String::new(), |fence| format!(", fence {fence}"));
+            let text = format!("{client} gets {key}{place} (grant {number}{fence})");
+            self.push(grant.from, grant.event, Weight::Step, text);
+            if let Some(belief) = belief.filter(|belief| belief.from > grant.from + LATE) {
+                let late = length(belief.from - grant.from);
+                let lost = grant.until.filter(|until| *until <= belief.from);
+                let tail = lost.map_or(String::new(), |until| {
+                    format!("; it was over at {}", clock(until))
+                });
+                let text =
+                    format!("{client} hears of its grant {number} only now, {late} later{tail}");
+                self.push(belief.from, belief.event, Weight::Notable, text);
+            }
+            self.end_of(index, grant, ended_now(grant.from, key) > 0);
+        }
+    }
+
+    fn end_of(&mut self, index: usize, grant: &Grant, _handed_over: bool) {
+        let facts = self.facts;
+        let Some(until) = grant.until else { return };
+        let Grant {
+            key,
+            number,
+            client,
+            token,
+            ..
+        } = grant;
+        let removal = facts
+            .removals
+            .iter()
+            .find(|removal| removal.grant == index && removal.at == until);
+        if let Some(removal) = removal {
+            let (weight, text) = if removal.by == *client {
+                (Weight::Step, format!("{client} releases {key}"))
+            } else {
+                (
+                    Weight::Notable,
+                    format!(
+                        "a command of {} removes {key}, which {client} holds (grant {number})",
+                        removal.by
+                    ),
+                )
+            };
+            self.push(until, removal.event, weight, text);
+            return;
+        }
+        // What happened at that instant, if not the passing of time?
+        let event = facts
+            .history
+            .events
+            .partition_point(|event| event.at < until);
+        let here = || facts.history.events[event..].iter();
+        let now = |wanted: fn(&What) -> bool| {
+            here()
+                .take_while(|event| event.at == until)
+                .any(|event| wanted(&event.what))
+        };
+        let believes = facts.beliefs.iter().any(|belief| {
+            belief.token == *token
+                && belief.from <= until
+                && belief.until.is_none_or(|over| over > until)
+        });
+        let (mut text, weight) = if facts.around.servers == 0 {
+            (format!("{client} releases {key}"), Weight::Step)
+        } else if now(|what| *what == What::DataLost) {
+            (
+                format!("{client}'s lease on {key} is gone with the servers' data"),
+                Weight::Notable,
+            )
+        } else if now(|what| matches!(what, What::ClockStepped { .. })) {
+            (
+                format!("{client}'s lease on {key} is over at once, by the servers' clocks"),
+                Weight::Notable,
+            )
+        } else if facts.around.servers > 1 && now(|what| is_removal(what)) {
+            (
+                format!("{client} holds {key} on no majority any more"),
+                Weight::Step,
+            )
+        } else {
+            (
+                format!("{client}'s lease on {key} expires"),
+                Weight::Notable,
+            )
+        };
+        if believes {
+            text += &format!(", and {client} still believes that it holds the lock");
+        }
+        self.push(until, event, weight, text);
+    }
+
+    fn events(&mut self) {
+        let mut silent = BTreeSet::new();
+        let mut asks_key = BTreeMap::<NodeId, String>::new();
+        let (run, facts) = (self.run, self.facts);
+        for (index, Event { at, node, what }) in facts.history.events.iter().enumerate() {
+            let mut tell = |weight, text| self.push(*at, index, weight, text);
+            match what {
+                What::Struck { fault: place } => {
+                    let planned = &run.instance.setup.plan.0[*place];
+                    let text = format!("FAULT {}: {}", planned.fault.kind(), fault(planned));
+                    tell(Weight::Fault, text);
+                }
+                What::Over { fault: place } => {
+                    let planned = &run.instance.setup.plan.0[*place];
+                    if let Some(text) = over(&planned.fault) {
+                        let lasted = planned.fault.lasts();
+                        let after = match planned.fault {
+                            Fault::Restart { .. } => String::new(),
+                            _ => format!(", after {}", length(lasted)),
+                        };
+                        tell(Weight::Fault, format!("{text}{after}"));
+                    }
+                }
+                What::Asked { key, .. } => {
+                    asks_key.insert(*node, key.clone());
+                }
+                What::Denied {
+                    key,
+                    section,
+                    held: false,
+                } => {
+                    if silent.insert((*node, *section)) {
+                        let text = format!(
+                            "{node} gets no clear answer to its request for {key}: it may hold it \
+                             without knowing"
+                        );
+                        tell(Weight::Notable, text);
+                    }
+                }
+                What::Working { takes, .. } => {
+                    tell(
+                        Weight::Detail,
+                        format!("{node} works for {}", length(*takes)),
+                    );
+                }
+                What::NoticedLoss { .. } => {
+                    let key = asks_key.get(node).map_or("the lock", String::as_str);
+                    tell(
+                        Weight::Notable,
+                        format!("{node} notices that its lease on {key} is lost"),
+                    );
+                }
+                What::GivenUp { why, .. } => {
+                    let why = match why {
+                        GaveUp::StoreSilent => "the store did not answer in time",
+                        GaveUp::StoreRefused => "the store refused it",
+                        GaveUp::LeaseLost => "its lease is lost",
+                    };
+                    tell(
+                        Weight::Notable,
+                        format!("{node} gives this section up, because {why}"),
+                    );
+                }
+                What::ReleaseEnded { release, key, .. } => match release {
+                    Release::Done => {}
+                    Release::NotOwner => tell(
+                        Weight::Notable,
+                        format!("{node} wants to release {key}, and hears that it is not its own"),
+                    ),
+                    Release::Unknown => tell(
+                        Weight::Notable,
+                        format!("{node} gets no answer to its release of {key}"),
+                    ),
+                },
+                What::ItemDone {
+                    row, wrote: false, ..
+                } => tell(
+                    Weight::Detail,
+                    format!("{node} finds row {row} done already, and writes nothing"),
+                ),
+                What::Read { by, row, state, .. } => tell(
+                    Weight::Detail,
+                    format!(
+                        "{by} reads row {row} (value {}, version {})",
+                        state.value, state.version
+                    ),
+                ),
+                What::RefusedClaim {
+                    by,
+                    row,
+                    fence,
+                    state,
+                    ..
+                } => tell(
+                    Weight::Notable,
+                    format!(
+                        "the store REFUSES {by}'s claim of row {row}: its fence {fence} is too old, \
+                         the row has seen {}",
+                        state.fence
+                    ),
+                ),
+                What::Write { .. } => self.write(*at, index),
+                _ => {}
+            }
+        }
+    }
+
+    fn write(&mut self, at: Millis, event: usize) {
+        let write = self.facts.writes.iter().find(|write| write.event == event);
+        let Some(write) = write else { return };
+        let grant = write.grant.map_or(String::new(), |grant| {
+            format!(", under grant {}", self.facts.grants[grant].number)
+        });
+        let (by, row) = (write.by, write.row);
+        if write.accepted {
+            let fence = write
+                .fence
+                .map_or(String::new(), |fence| format!(", fence {fence}"));
+            let text = format!(
+                "the store accepts {by}'s write to row {row}{grant}{fence} (value {}, was {})",
+                write.value, write.before.value
+            );
+            self.push(at, event, Weight::Step, text);
+        } else {
+            let why = write.fence.map_or(String::new(), |fence| {
+                format!(
+                    ": its fence is {fence}, the row has seen {}",
+                    write.before.fence
+                )
+            });
+            let text = format!("the store REFUSES {by}'s write to row {row}{grant}{why}");
+            self.push(at, event, Weight::Notable, text);
+        }
+    }
+
+    fn violations(&mut self) {
+        for violation in &self.run.verdict.violations {
+            let text = format!("VIOLATION {}: {}", violation.invariant, violation.why);
+            self.push(violation.at, violation.event, Weight::Violation, text);
+        }
+    }
+}
+
+fn is_removal(what: &What) -> bool {
+    matches!(
+        what,
+        What::Changed {
+            after: None,
+            by: Some(_),
+            ..
+        }
+    )
+}
+
+/// Attempts that got nothing, which are counted and not told.
+struct Polling(Vec<(Millis, NodeId, String)>);
+
+impl Polling {
+    fn of(facts: &Facts<'_>) -> Self {
+        let attempts = facts.history.events.iter().filter_map(|event| {
+            let What::Denied { key, .. } = &event.what else {
+                return None;
+            };
+            Some((event.at, event.node, key.clone()))
+        });
+        Self(attempts.collect())
+    }
+
+    /// Puts a line for all attempts of a while before the next line that matters.
+    fn woven_into(self, lines: Vec<Line>) -> Vec<Line> {
+        let mut woven = Vec::new();
+        let mut attempts = self.0.into_iter().peekable();
+        let mut waiting: Vec<(Millis, NodeId, String)> = Vec::new();
+        for line in lines {
+            while let Some(attempt) = attempts.next_if(|(at, ..)| *at <= line.at) {
+                waiting.push(attempt);
+            }
+            let matters = line.weight >= Weight::Notable || line.event == usize::MAX;
+            let enough = waiting.len() >= FEW && (matters || line.weight == Weight::Step);
+            if enough && (matters || waiting.len() >= 4 * FEW) {
+                let who: BTreeSet<NodeId> = waiting.iter().map(|(_, who, _)| *who).collect();
+                let keys: BTreeSet<&str> = waiting.iter().map(|(.., key)| key.as_str()).collect();
+                let who: Vec<_> = who.into_iter().collect();
+                let names = if who.len() > 4 {
+                    format!("{} clients", who.len())
+                } else {
+                    nodes(&who)
+                };
+                let keys = if keys.len() > 3 {
+                    format!("{} locks", keys.len())
+                } else {
+                    list(&keys.into_iter().collect::<Vec<_>>())
+                };
+                let verb = if who.len() == 1 { "keeps" } else { "keep" };
+                woven.push(Line {
+                    at: waiting[waiting.len() - 1].0,
+                    event: 0,
+                    weight: Weight::Detail,
+                    text: format!(
+                        "{names} {verb} asking for {keys}: {} attempts since {}",
+                        waiting.len(),
+                        clock(waiting[0].0)
+                    ),
+                });
+                waiting.clear();
+            }
+            woven.push(line);
+        }
+        woven
+    }
+}
