@@ -17,7 +17,7 @@ mod sample;
 pub mod story;
 pub mod style;
 pub mod table;
-//pub mod timeline;
+pub mod timeline;
 pub mod words;
 
 pub use check_text::{CheckedCell, check_text};

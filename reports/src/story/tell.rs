@@ -368,8 +368,9 @@ impl Polling {
                     list(&keys.into_iter().collect::<Vec<_>>())
                 };
                 let verb = if who.len() == 1 { "keeps" } else { "keep" };
-                woven.push(Line {
-                    at: waiting[waiting.len() - 1].0,
+                let at = waiting[waiting.len() - 1].0;
+                let told = Line {
+                    at,
                     event: 0,
                     weight: Weight::Detail,
                     text: format!(
@@ -377,7 +378,9 @@ impl Polling {
                         waiting.len(),
                         clock(waiting[0].0)
                     ),
-                });
+                };
+                let place = woven.partition_point(|line: &Line| line.at <= at);
+                woven.insert(place, told);
                 waiting.clear();
             }
             woven.push(line);

@@ -1,0 +1,105 @@
+//! What the shapes mean.
+
+use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
+use super::LEFT;
+
+const ROW: i32 = 20;
+const COLUMN: i32 = 268;
+const COLUMNS: usize = 4;
+
+/// A shape and what it means.
+#[derive(Clone, Copy)]
+enum Sign {
+    Waits,
+    Holds,
+    Believes,
+    Still,
+    Expires,
+    Fault,
+    Read,
+    Accepted,
+    Refused,
+    Violation,
+    Died,
+    Minority,
+}
+
+const SIGNS: &[(Sign, &str)] = &[
+    (Sign::Waits, "waits for the lock"),
+    (Sign::Holds, "believes that it holds, and does"),
+    (Sign::Believes, "believes that it holds, wrongly"),
+    (Sign::Still, "the process stands still"),
+    (Sign::Expires, "the key expires"),
+    (Sign::Minority, "key on too few servers"),
+    (Sign::Fault, "fault"),
+    (Sign::Died, "the process dies"),
+    (Sign::Read, "read"),
+    (Sign::Accepted, "write, accepted"),
+    (Sign::Refused, "write, refused"),
+    (Sign::Violation, "violation"),
+];
+
+/// How much room it needs.
+pub(super) fn height() -> i32 {
+    ROW * SIGNS.len().div_ceil(COLUMNS) as i32
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, top: i32) {
+    for (index, (sign, meaning)) in SIGNS.iter().enumerate() {
+        let x = LEFT + COLUMN * (index % COLUMNS) as i32;
+        let y = top + ROW * (index / COLUMNS) as i32 + ROW / 2;
+        draw_sign(canvas, *sign, x, y);
+        canvas.text(meaning, (x + 36, y), SMALL, Align::Left);
+    }
+}
+
+fn draw_sign(canvas: &mut Canvas<'_>, sign: Sign, x: i32, y: i32) {
+    let bar = |half: i32| Area {
+        left: x,
+        top: y - half,
+        right: x + 28,
+        bottom: y + half,
+    };
+    let colour = colour_of(1).0;
+    match sign {
+        Sign::Waits => {
+            canvas.fill(bar(5), WHITE);
+            canvas.hatch(bar(5), GREY, 6, false);
+            canvas.outline(bar(5), GREY, 1);
+        }
+        Sign::Holds => {
+            canvas.fill(bar(7), colour);
+            canvas.outline(bar(7), BLACK, 1);
+        }
+        Sign::Believes => {
+            canvas.fill(bar(7), WHITE);
+            canvas.hatch(bar(7), colour, 6, true);
+            canvas.hatch(bar(7), colour, 6, false);
+            canvas.outline(bar(7), BLACK, 1);
+        }
+        Sign::Still => {
+            canvas.fill(bar(4), BLACK);
+            canvas.hatch(bar(4), WHITE, 5, true);
+            canvas.outline(bar(4), BLACK, 1);
+        }
+        Sign::Expires => canvas.line((x + 14, y - 8), (x + 14, y + 8), BLACK, 3),
+        Sign::Minority => {
+            canvas.fill(bar(7), WHITE);
+            canvas.hatch(bar(7), colour, 6, true);
+            canvas.outline(bar(7), BLACK, 1);
+        }
+        Sign::Fault => {
+            canvas.fill(bar(7), PALE);
+            canvas.hatch(bar(7), GREY, 7, true);
+            canvas.outline(bar(7), BLACK, 1);
+        }
+        Sign::Died => canvas.cross((x + 14, y), 7, 3),
+        Sign::Read => canvas.line((x + 14, y - 6), (x + 14, y + 6), colour, 2),
+        Sign::Accepted => {
+            canvas.circle((x + 14, y), 6, colour, true);
+            canvas.circle((x + 14, y), 6, BLACK, false);
+        }
+        Sign::Refused => canvas.crossed((x + 14, y), 7),
+        Sign::Violation => canvas.diamond((x + 14, y), 8),
+    }
+}

@@ -1,0 +1,219 @@
+//! The lanes of the lock's servers: whose token each shows, and until when.
+
+use sim::history::{Event, What};
+use sim::{EPOCH, Millis, NodeId};
+
+use super::canvas::{Align, Area, BLACK, Canvas, GREY, RED, SMALL, WHITE, colour_of};
+use super::{Picture, margin, window};
+
+/// The height of a server's lane.
+pub(super) fn height(picture: &Picture<'_>) -> i32 {
+    let rows = picture.window.keys.len().max(1) as i32;
+    if picture.run.around.servers == 1 {
+        (18 * rows).max(38)
+    } else {
+        22 * rows
+    }
+}
+
+/// A key under one value.
+struct Kept {
+    token: String,
+    by: Option<NodeId>,
+    from: Millis,
+    until: Option<Millis>,
+    expired: bool,
+}
+
+/// What a server keeps under a key while its history is replayed.
+struct Now {
+    token: String,
+    by: Option<NodeId>,
+    from: Millis,
+    deadline: Option<Millis>,
+}
+
+impl Now {
+    /// When the key is hidden, on the world's clock.
+    fn hidden(&self, offset: i64) -> Option<Millis> {
+        let on_world_clock = (self.deadline? + 1).saturating_add_signed(-offset);
+        Some(on_world_clock.saturating_sub(EPOCH))
+    }
+
+    fn over(self, at: Option<Millis>, offset: i64) -> Kept {
+        let hidden = self.hidden(offset);
+        let expired = hidden.filter(|hidden| at.is_none_or(|at| *hidden <= at));
+        Kept {
+            until: expired.map(|hidden| hidden.max(self.from)).or(at),
+            expired: expired.is_some(),
+            token: self.token,
+            by: self.by,
+            from: self.from,
+        }
+    }
+}
+
+impl Picture<'_> {
+    /// How a key of a server changed over the run.
+    fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
+        let mut all = Vec::new();
+        let mut now: Option<Now> = None;
+        let mut offset = 0;
+        for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
+            match what {
+                What::Changed {
+                    by, key, after, ..
+                } if key == wanted => {
+                    let refreshed = now.as_ref().is_some_and(|now| {
+                        after.as_ref().is_some_and(|after| after.value == now.token)
+                            && now.hidden(offset).is_none_or(|hidden| hidden > *at)
+                    });
+                    match after {
+                        Some(after) if refreshed => {
+                            if let Some(now) = &mut now {
+                                now.deadline = after.deadline;
+                            }
+                        }
+                        _ => {
+                            all.extend(now.take().map(|now| now.over(Some(*at), offset)));
+                            now = after.as_ref().map(|after| Now {
+                                token: after.value.clone(),
+                                by: *by,
+                                from: *at,
+                                deadline: after.deadline,
+                            });
+                        }
+                    }
+                }
+                What::ClockStepped { by } => {
+                    offset += by;
+                    // What the step makes expire is gone from now on, not from earlier.
+                    let gone = now
+                        .as_ref()
+                        .and_then(|now| now.hidden(offset))
+                        .is_some_and(|hidden| hidden <= *at);
+                    if gone && let Some(before) = now.take() {
+                        all.push(Kept {
+                            until: Some(*at),
+                            expired: true,
+                            token: before.token,
+                            by: before.by,
+                            from: before.from,
+                        });
+                    }
+                }
+                What::DataLost => all.extend(now.take().map(|now| now.over(Some(*at), offset))),
+                _ => {}
+            }
+        }
+        all.extend(now.map(|now| now.over(None, offset)));
+        all
+    }
+
+    pub(super) fn server(&self, canvas: &mut Canvas<'_>, server: u16, area: Area) {
+        margin(canvas, area, &NodeId::Lock(server).to_string());
+        let keys = &self.window.keys;
+        let row = (area.bottom - area.top) / keys.len().max(1) as i32;
+        for (index, key) in keys.iter().enumerate() {
+            let top = area.top + row * index as i32;
+            let pad = if row > 30 { 8 } else { 3 };
+            let bar = Area {
+                top: top + pad,
+                bottom: top + row - pad,
+                ..area
+            };
+            for kept in self.kept(server, key) {
+                self.keeps(canvas, key, &kept, bar);
+            }
+        }
+        for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
+            if self.shows(*at) && *what == What::Crashed {
+                canvas.cross((self.x(*at), area.middle()), 8, 3);
+            }
+        }
+        self.server_violations(canvas, server, area);
+    }
+
+    fn keeps(&self, canvas: &mut Canvas<'_>, key: &str, kept: &Kept, bar: Area) {
+        let Some((left, right)) = self.span(kept.from, kept.until) else {
+            return;
+        };
+        let bar = Area { left, right, ..bar };
+        let grant = self
+            .facts
+            .grant_of(&kept.token)
+            .map(|grant| &self.facts.grants[grant]);
+        let client = match grant.map(|grant| grant.client).or(kept.by) {
+            Some(NodeId::Client(client)) => client,
+            _ => 0,
+        };
+        let (colour, ink) = colour_of(client);
+        if grant.is_some() {
+            canvas.fill(bar, colour);
+        } else {
+            // A token that a minority of the servers shows grants nothing.
+            canvas.fill(bar, WHITE);
+            canvas.hatch(bar, colour, 6, true);
+        }
+        canvas.outline(bar, BLACK, 1);
+        let who = format!("client-{client}");
+        let texts = match grant {
+            Some(grant) => {
+                let forever = kept.until.is_none() && self.window.until == self.run.history.ended;
+                let tail = if forever { ", to the end of the run" } else { "" };
+                vec![
+                    format!("{key} is {who}'s (grant {}){tail}", grant.number),
+                    format!("{who} (grant {})", grant.number),
+                    format!("{who} ({})", grant.number),
+                    who,
+                    client.to_string(),
+                ]
+            }
+            None => vec![format!("{who}, no majority"), who, client.to_string()],
+        };
+        let room = bar.width() - 8;
+        let of = SMALL.colour(if grant.is_some() { ink } else { BLACK });
+        if let Some(text) = texts.iter().find(|text| of.width(text) <= room) {
+            let at = (bar.left + 5, bar.middle());
+            if grant.is_some() {
+                canvas.text(text, at, of, Align::Left);
+            } else {
+                canvas.label(text, at, of.size(10), Align::Left);
+            }
+        }
+        if let Some(until) = kept.until.filter(|until| kept.expired && self.shows(*until)) {
+            let x = self.x(until);
+            canvas.line((x, bar.top - 4), (x, bar.bottom + 4), BLACK, 3);
+        }
+    }
+
+    /// Releases of somebody else's lock, and the time in which nobody gets it.
+    fn server_violations(&self, canvas: &mut Canvas<'_>, server: u16, area: Area) {
+        for violation in &self.run.verdict.violations {
+            if violation.invariant == "stuck" {
+                let since = window::stuck_since(self.run, violation);
+                let next = self
+                    .facts
+                    .grants
+                    .iter()
+                    .map(|grant| grant.from)
+                    .find(|from| *from > violation.at);
+                if let Some((left, right)) = self.span(since, next) {
+                    let y = area.bottom - 2;
+                    canvas.line((left, y), (right, y), RED, 3);
+                    canvas.line((left, y - 5), (left, y), RED, 3);
+                    if next.is_some() {
+                        canvas.line((right, y - 5), (right, y), RED, 3);
+                    }
+                }
+                continue;
+            }
+            let here = self.facts.history.events.get(violation.event);
+            let here = here.is_some_and(|event| event.node == NodeId::Lock(server));
+            if here && self.shows(violation.at) {
+                canvas.diamond((self.x(violation.at), area.middle()), 7);
+            }
+        }
+        let _ = GREY;
+    }
+}
