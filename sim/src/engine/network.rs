@@ -28,7 +28,15 @@ pub(crate) struct Network {
     /// Client end and server end.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,
     outgoing: Vec<Packet>,
+    /// Whether a segment so large was sent that its sender may wait for an acknowledgement.
+    bulk: bool,
 }
+
+/// Whoever connects does so from such a port.
+const FIRST_EPHEMERAL_PORT: u16 = 49_152;
+
+/// Below this, a message fits into the window many times over.
+const BULK: usize = 4096;
 
 struct Link {
     lane: Lane,
@@ -47,6 +55,7 @@ impl Network {
             links: BTreeMap::new(),
             connections: BTreeSet::new(),
             outgoing: Vec::new(),
+            bulk: false,
         }
     }
 
@@ -163,15 +172,22 @@ impl Played<'_> {
         let mut outgoing = with(|world| std::mem::take(&mut world.net.network.outgoing));
         while world::take_touched() {
             self.guard.egress_all(&mut outgoing);
-            for packet in outgoing.drain(..) {
-                let TcpFlags {
-                    syn, ack, fin, rst, ..
-                } = tcp(&packet).flags;
-                if !ack || syn || fin || rst || !tcp(&packet).payload.is_empty() {
-                    with(|world| world.send(packet));
-                } else if with(|world| world.lives(packet.dst)) {
+            let mut next = outgoing.drain(..).peekable();
+            while let Some(packet) = next.next() {
+                if !is_bare_ack(&packet) {
+                    // A sender that filled its window goes on when it is acknowledged.
+                    let bulk = tcp(&packet).payload.len() >= BULK;
+                    with(|world| {
+                        world.net.network.bulk |= bulk;
+                        world.send(packet);
+                    });
+                } else if !next.peek().is_some_and(|next| acknowledges_too(next, &packet))
+                    && with(|world| world.lives(packet.dst))
+                {
                     self.guard.deliver(packet);
-                    world::touch();
+                    if with(|world| world.net.network.bulk) {
+                        world::touch();
+                    }
                 }
             }
         }
@@ -216,6 +232,23 @@ impl Played<'_> {
             world::touch();
         }
     }
+}
+
+/// An acknowledgement that carries nothing else.
+fn is_bare_ack(packet: &Packet) -> bool {
+    let TcpFlags { syn, ack, fin, rst, .. } = tcp(packet).flags;
+    ack && !syn && !fin && !rst && tcp(packet).payload.is_empty()
+}
+
+/// Whether `next` goes the same way as the bare acknowledgement `ack` and carries it too. Not
+/// so for the side that connects: its first acknowledgement completes the handshake, and
+/// data that came instead of it would be dropped.
+fn acknowledges_too(next: &Packet, ack: &Packet) -> bool {
+    let ports = |packet| (tcp(packet).src_port, tcp(packet).dst_port);
+    let to_connector = tcp(ack).dst_port >= FIRST_EPHEMERAL_PORT;
+    to_connector
+        && (next.src, next.dst, ports(next)) == (ack.src, ack.dst, ports(ack))
+        && tcp(next).flags.ack
 }
 
 fn segment_ack(packet: &Packet) -> u32 {
