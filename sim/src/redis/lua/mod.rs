@@ -193,10 +193,7 @@ fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
 
 impl Vm {
     fn new() -> mlua::Result<Self> {
-        // Lua's own pcall: the safe one lets no script catch a panic of ours, but panics end the
-        // process's run anyway, and it costs every script that uses it.
-        let options = LuaOptions::new().catch_rust_panics(false);
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, options)?;
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let native = library::table(&lua)?;
         let (run, compile, environment): (Function, Function, Table) = lua
             .load(include_str!("prelude.lua"))
@@ -214,11 +211,16 @@ impl Vm {
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for word in words {
-            table.raw_push(self.lua.create_string(word)?)?;
+        let text = |word| std::str::from_utf8(word);
+        if words.iter().all(|word| text(word).is_ok()) {
+            // The short way: a `str` goes straight onto Lua's stack. An exact length lets Lua make
+            // the table in one piece.
+            let words = words.iter().map(|word| text(word).expect("it was a moment ago"));
+            return self.lua.create_sequence_from(words);
         }
-        Ok(table)
+        let words: Vec<LuaString> =
+            words.iter().map(|word| self.lua.create_string(word)).collect::<mlua::Result<_>>()?;
+        self.lua.create_sequence_from(words)
     }
 }
 
