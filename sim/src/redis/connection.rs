@@ -75,6 +75,11 @@ pub(crate) fn select(call: &mut Call<'_>) -> Reply {
     let Some(db) = parse_integer(&call.args[0]) else {
         return Reply::NOT_AN_INTEGER;
     };
+    if i32::try_from(db).is_err() {
+        return Reply::fixed_error(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        );
+    }
     match usize::try_from(db) {
         Ok(db) if db < DATABASES => {
             call.connection.db = db;

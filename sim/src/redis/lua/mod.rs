@@ -193,7 +193,10 @@ fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
 
 impl Vm {
     fn new() -> mlua::Result<Self> {
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let lua = Lua::new_with(
+            StdLib::TABLE | StdLib::STRING | StdLib::MATH,
+            LuaOptions::new(),
+        )?;
         let native = library::table(&lua)?;
         let (run, compile, environment): (Function, Function, Table) = lua
             .load(include_str!("prelude.lua"))
@@ -215,11 +218,15 @@ impl Vm {
         if words.iter().all(|word| text(word).is_ok()) {
             // The short way: a `str` goes straight onto Lua's stack. An exact length lets Lua make
             // the table in one piece.
-            let words = words.iter().map(|word| text(word).expect("it was a moment ago"));
+            let words = words
+                .iter()
+                .map(|word| text(word).expect("it was a moment ago"));
             return self.lua.create_sequence_from(words);
         }
-        let words: Vec<LuaString> =
-            words.iter().map(|word| self.lua.create_string(word)).collect::<mlua::Result<_>>()?;
+        let words: Vec<LuaString> = words
+            .iter()
+            .map(|word| self.lua.create_string(word))
+            .collect::<mlua::Result<_>>()?;
         self.lua.create_sequence_from(words)
     }
 }
@@ -268,6 +275,9 @@ fn read_shebang(body: &[u8]) -> Result<(&[u8], bool), Reply> {
         let Some(flags) = word.strip_prefix(b"flags=") else {
             return refuse("ERR Unknown lua shebang option: ", word);
         };
+        if flags.is_empty() {
+            continue;
+        }
         for flag in flags.split(|byte| *byte == b',') {
             if !FLAGS.contains(&flag) {
                 return refuse("ERR Unexpected flag in script shebang: ", flag);

@@ -138,6 +138,7 @@ local function settle(ok, ...)
 end
 
 function globals.pcall(...)
+  if select("#", ...) == 0 then return raw_pcall(nil) end
   return settle(raw_pcall(...))
 end
 
