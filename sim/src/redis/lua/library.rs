@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::{RUNNING, Running, sha_of, values};
+use super::{COMMAND, RUNNING, Running, sha_of, values};
 use crate::redis::commands::{self, Origin};
 use crate::redis::reply::Reply;
 
@@ -61,6 +61,11 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
         "caught",
         lua.create_function(|lua, value: Value| unwrap(&value).value(lua))?,
     )?;
+    let overflowed = |_: &Lua, ()| {
+        with_running(|running| running.overflowed = true);
+        Ok(())
+    };
+    native.set("overflowed", lua.create_function(overflowed)?)?;
     native.set("explain", lua.create_function(explain)?)?;
     native.set("random", lua.create_function(random)?)?;
     native.set("randomseed", lua.create_function(randomseed)?)?;
@@ -103,7 +108,11 @@ fn explain(lua: &Lua, value: Value) -> mlua::Result<()> {
         },
         other => [b"ERR ".to_vec(), printed(lua, other.clone())?].concat(),
     };
-    let sha = with_running(|running| running.sha);
+    let overflow = text.windows(14).any(|window| window == b"stack overflow");
+    let sha = with_running(|running| {
+        running.overflowed |= overflow;
+        running.sha
+    });
     text.extend_from_slice(b" script: ");
     text.extend_from_slice(&sha);
     if let Some(place) = place(lua) {
@@ -221,10 +230,12 @@ fn redis(lua: &Lua) -> mlua::Result<Table> {
 /// `redis.call` and `redis.pcall`, which differ in what becomes of an error.
 fn call(lua: &Lua, args: &MultiValue, raise: bool) -> mlua::Result<Value> {
     let (reply, resp3, from_command) = match request(args) {
+        Ok(_) if with_running(|running| running.killed) => return Ok(Value::Nil),
         Ok(request) => with_running(|running| {
             let origin = Origin::Script {
                 read_only: running.read_only,
             };
+            running.spent += COMMAND;
             let Running {
                 machine,
                 connection,

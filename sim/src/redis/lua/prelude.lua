@@ -12,7 +12,8 @@ local native = ...
 local error, type, select, tostring = error, type, select, tostring
 local rawget, rawset, rawequal, next, setmetatable = rawget, rawset, rawequal, next, setmetatable
 local raw_pairs, raw_pcall, raw_xpcall, raw_loadstring = pairs, pcall, xpcall, loadstring
-local format, concat, byte = string.format, table.concat, string.byte
+local format, concat = string.format, table.concat
+local byte, find = string.byte, string.find
 
 local READONLY = "Attempt to modify a readonly table"
 
@@ -124,9 +125,14 @@ end
 -- Errors ----------------------------------------------------------------------------------------
 
 -- An error from one of Redis's own functions travels as a foreign value; `native.caught` turns it
--- into what Redis would have raised.
+-- into what Redis would have raised. Overflows are reported even if the script goes on.
 local function caught(value)
-  if type(value) == "userdata" then return native.caught(value) end
+  local kind = type(value)
+  if kind == "userdata" then return native.caught(value) end
+  if kind == "string" and (find(value, "stack overflow", 1, true)
+      or value == "error in error handling") then
+    native.overflowed()
+  end
   return value
 end
 
@@ -254,10 +260,15 @@ rawset(globals, "_G", environment)
 
 local explain = native.explain
 
+local function settle_run(ok, ...)
+  if not ok and (...) == "error in error handling" then native.overflowed() end
+  return ok, ...
+end
+
 local function run(script, keys, args)
   numbered, last_number = nil, 0
   globals.KEYS, globals.ARGV = keys, args
-  return raw_xpcall(script, explain)
+  return settle_run(raw_xpcall(script, explain))
 end
 
 local function compile(source)
