@@ -1,7 +1,7 @@
 //! The simulated server and a real one, asked the same.
 //!
 //! Needs a `redis-server` 7.0 in the path, and runs only with `--features real-servers`. Another
-//! seed every time; `SEED=n` repeats one. `RECORD=1` writes the transcript that
+//! seed every time; `SEED=n` repeats one, `STREAMS=n` asks for more. `RECORD=1` writes the transcript that
 //! `redis_transcript.rs` replays.
 
 mod redis_cases;
@@ -202,10 +202,13 @@ fn a_real_server_replies_the_same() {
 fn a_real_server_replies_the_same_to_random_streams() {
     let server = Server::start();
     let mut machine = Machine::new();
-    let (first, count) = match std::env::var("SEED") {
-        Ok(seed) => (seed.parse().expect("SEED is a number"), 1),
-        Err(_) => (wall() % 1_000_000_000 * 1000, 200),
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse().expect("a number"))
     };
+    let first = number("SEED").unwrap_or(wall() % 1_000_000_000 * 1000);
+    let count = number("STREAMS").unwrap_or(if number("SEED").is_some() { 1 } else { 200 });
     println!("seeds {first} to {}; SEED=n repeats one", first + count - 1);
     for seed in first..first + count {
         compare(&server, &mut machine, &streams::stream(seed, LENGTH));

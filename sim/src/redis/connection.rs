@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::commands::Call;
 use super::machine::DATABASES;
 use super::numbers::parse_integer;
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
 
 /// What the server remembers about one connection.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Reply {
                     rename(call.connection, name)
                 }
                 _ => Err(Reply::error(
-                    [b"ERR Syntax error in HELLO option '", &**word, b"'"].concat(),
+                    [b"ERR Syntax error in HELLO option '", until_nul(word), b"'"].concat(),
                 )),
             };
             if let Err(error) = done {
@@ -209,6 +209,6 @@ pub(crate) fn client_setinfo(call: &mut Call<'_>) -> Reply {
     {
         Reply::OK
     } else {
-        Reply::error([b"ERR Unrecognized option '", &**attribute, b"'"].concat())
+        Reply::error([b"ERR Unrecognized option '", until_nul(attribute), b"'"].concat())
     }
 }

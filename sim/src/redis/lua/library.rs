@@ -8,7 +8,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::{COMMAND, RUNNING, Running, sha_of, values};
 use crate::redis::commands::{self, Origin};
-use crate::redis::reply::Reply;
+use crate::redis::reply::{Reply, until_nul};
 
 /// An error as Redis's functions raise it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -129,7 +129,7 @@ fn printed(lua: &Lua, value: Value) -> mlua::Result<Vec<u8>> {
         Value::Nil => b"nil".to_vec(),
         Value::Boolean(truth) => truth.to_string().into_bytes(),
         other => match lua.coerce_string(other.clone())? {
-            Some(text) => text.as_bytes().to_vec(),
+            Some(text) => until_nul(&text.as_bytes()).to_vec(),
             None => other.type_name().as_bytes().to_vec(),
         },
     })
@@ -280,7 +280,8 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
         return Raised::library("ERR wrong number or type of arguments").value(lua);
     };
     let text = text.as_bytes();
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let text = until_nul(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
     Raised::Table {
         text: Bytes::from([code, text].concat()),

@@ -42,7 +42,8 @@ use sha1_smol::Sha1;
 use super::commands::Call;
 use super::connection::Connection;
 use super::machine::Machine;
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
+use super::resp::split_words;
 use library::Raised;
 pub(crate) use library::UNSEEDED;
 
@@ -271,22 +272,19 @@ fn read_shebang(body: &[u8]) -> Result<(&[u8], bool), Reply> {
     if !body.starts_with(b"#!") {
         return Ok((body, false));
     }
-    let Some(end) = body.iter().position(|byte| *byte == b'\n') else {
-        return Err(Reply::fixed_error("ERR Invalid script shebang"));
-    };
+    let invalid = || Reply::fixed_error("ERR Invalid script shebang");
+    let end = until_nul(body)
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .ok_or_else(invalid)?;
+    let words = split_words(&body[..end]).ok_or_else(invalid)?;
+    let (engine, options) = words.split_first().ok_or_else(invalid)?;
     let refuse = |why: &str, what: &[u8]| Err(Reply::error([why.as_bytes(), what].concat()));
-    let mut words = body[..end]
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    match words.next() {
-        Some(b"#!lua") => {}
-        other => {
-            let engine = other.unwrap_or_default();
-            return refuse("ERR Unexpected engine in script shebang: ", engine);
-        }
+    if *engine != "#!lua" {
+        return refuse("ERR Unexpected engine in script shebang: ", engine);
     }
     let mut read_only = false;
-    for word in words {
+    for word in options {
         let Some(flags) = word.strip_prefix(b"flags=") else {
             return refuse("ERR Unknown lua shebang option: ", word);
         };

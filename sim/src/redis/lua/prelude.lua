@@ -13,7 +13,7 @@ local error, type, select, tostring = error, type, select, tostring
 local rawget, rawset, rawequal, next, setmetatable = rawget, rawset, rawequal, next, setmetatable
 local raw_pairs, raw_pcall, raw_xpcall, raw_loadstring = pairs, pcall, xpcall, loadstring
 local format, concat = string.format, table.concat
-local byte, find = string.byte, string.find
+local byte, find, match = string.byte, string.find, string.match
 
 local READONLY = "Attempt to modify a readonly table"
 
@@ -252,7 +252,8 @@ getmetatable("").__index = strings
 getmetatable("").__metatable = freeze({ __index = globals.string })
 
 local function missing(_, name)
-  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  name = match(tostring(name), "^[^%z]*")
+  error("Script attempted to access nonexistent global variable '" .. name .. "'", 2)
 end
 setmetatable(globals, { __index = missing })
 local environment = freeze(globals, freeze({ __index = missing }))
