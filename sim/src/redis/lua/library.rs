@@ -75,7 +75,7 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
 }
 
 fn with_running<R>(work: impl FnOnce(&mut Running) -> R) -> R {
-    RUNNING.with_borrow_mut(|running| work(running.as_mut().expect("only scripts call this")))
+    RUNNING.with_borrow_mut(work)
 }
 
 /// Finds our error within mlua's wrapping.
@@ -230,20 +230,24 @@ fn redis(lua: &Lua) -> mlua::Result<Table> {
 /// `redis.call` and `redis.pcall`, which differ in what becomes of an error.
 fn call(lua: &Lua, args: &MultiValue, raise: bool) -> mlua::Result<Value> {
     let (reply, resp3, from_command) = match request(args) {
-        Ok(_) if with_running(|running| running.killed) => return Ok(Value::Nil),
         Ok(request) => with_running(|running| {
+            running.spent += COMMAND;
+            if running.killed {
+                // It may be unwinding through a coroutine, which has not heard of it yet.
+                return (Reply::fixed_error("ERR script killed"), false, true);
+            }
             let origin = Origin::Script {
                 read_only: running.read_only,
             };
-            running.spent += COMMAND;
             let Running {
                 machine,
                 connection,
                 wall,
+                resp3,
                 ..
             } = running;
             let reply = commands::execute(machine, &request, connection, *wall, origin);
-            (reply, running.resp3, true)
+            (reply, *resp3, true)
         }),
         Err(error) => (error, false, false),
     };

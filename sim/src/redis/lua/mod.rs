@@ -12,18 +12,20 @@
 //!
 //! Known differences from Redis 7.0:
 //!
-//! - `cjson`, `cmsgpack`, `struct` and `os` are not there.
-//! - A script that executes more than [`BUDGET`] Lua instructions is killed, and cannot catch it;
-//!   a command counts as [`COMMAND`] of them.
-//!   Redis would let it run and answer `BUSY` to everybody else. Its writes stay, as with
-//!   `SCRIPT KILL` refused and the server shut down. A single call into the library, such as a
-//!   hard pattern or a huge `string.rep`, is not interrupted, and memory is not limited.
+//! - `cjson`, `cmsgpack` and `struct` are not there.
+//! - A script that executes more than [`BUDGET`] Lua instructions is killed and cannot catch it; a
+//!   command counts as [`COMMAND`] of them. What it wrote stays. Redis would let it run, answer
+//!   `BUSY` to everybody else, and let nobody kill it once it has written. A single call into the
+//!   library, such as a hard pattern or a huge `string.rep`, is not interrupted, and memory is not
+//!   limited.
 //! - `tostring` numbers tables and functions instead of showing their addresses, and the garbage
 //!   collector tells nothing. A table with tables or functions as keys is still traversed in the
 //!   order of their addresses, and the collector still runs at its leisure, which shows in weak
 //!   tables and where calls are nested two hundred deep: scripts that care are not deterministic.
 //! - `error({})` without an `err` field crashes a real 7.0.15; here it is an error.
 //! - Replies nest at most [`values::DEPTH`] deep, in Redis thousands.
+//! - A function of the library that `prelude.lua` replaces loses the line of its caller if it is
+//!   called wrongly in a tail call, such as `return pairs(nil)`.
 //! - `getmetatable` of a library gives `nil` as in Redis, but such a table is a stand-in with a
 //!   metatable of its own; see `prelude.lua`.
 
@@ -63,7 +65,7 @@ const KEPT: usize = 1024;
 
 thread_local! {
     static VM: RefCell<Option<Rc<Vm>>> = const { RefCell::new(None) };
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Running> = RefCell::new(Running::idle());
 }
 
 /// What is compiled and shared by all servers of a thread.
@@ -85,8 +87,10 @@ pub(crate) struct Compiled {
     read_only: bool,
 }
 
-/// A script that is running, and what its server lent it.
+/// A script that is running, and what its server lent it. There is one per thread, used again and
+/// again in its place: moving it about would cost as much as a small script.
 struct Running {
+    /// Swapped with the server's at both ends; empty between scripts.
     machine: Machine,
     /// The script's own: selecting another database ends with it.
     connection: Connection,
@@ -138,21 +142,7 @@ pub(crate) fn compile(body: &Bytes) -> Result<Rc<Compiled>, Reply> {
 
 /// Runs `script` on the server of `call`.
 pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut Call<'_>) -> Reply {
-    let mut connection = Connection::new(0);
-    connection.db = call.connection.db;
-    let running = Running {
-        machine: mem::take(call.machine),
-        connection,
-        wall: call.wall,
-        read_only: script.read_only,
-        resp3: false,
-        sha: script.sha,
-        spent: 0,
-        killed: false,
-        overflowed: false,
-        failure: None,
-    };
-    RUNNING.set(Some(running));
+    RUNNING.with_borrow_mut(|running| running.begin(script, call));
     let outcome = with_vm(|vm| {
         vm.lua
             .set_global_hook(HookTriggers::new().every_nth_instruction(INTERVAL), tick)?;
@@ -161,20 +151,51 @@ pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut 
         let (ok, value): (bool, Value) = vm.run.call((&script.function, keys, args))?;
         Ok(ok.then(|| values::to_reply(&value, &vm.fields, 0)))
     });
-    let running = RUNNING.take().expect("nobody else takes it");
-    *call.machine = running.machine;
-    if running.killed || running.overflowed {
-        // Lua's stacks keep the size they reached, and so the next overflow would come at another
-        // depth. A new Lua costs a millisecond; this is rare.
-        VM.take();
+    RUNNING.with_borrow_mut(|running| {
+        mem::swap(&mut running.machine, call.machine);
+        if running.killed || running.overflowed {
+            // Lua's stacks keep the size they reached, and so the next overflow would come at
+            // another depth. A new Lua costs a millisecond; this is rare.
+            VM.take();
+        }
+        if mem::take(&mut running.killed) {
+            return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
+        }
+        match outcome {
+            Ok(Some(reply)) => reply.resolve(running.resp3),
+            Ok(None) => Reply::error(running.failure.take().unwrap_or_default()),
+            Err(error) => broken(&error),
+        }
+    })
+}
+
+impl Running {
+    fn idle() -> Self {
+        Self {
+            machine: Machine::new(),
+            connection: Connection::new(0),
+            wall: 0,
+            read_only: false,
+            resp3: false,
+            sha: [0; 40],
+            spent: 0,
+            killed: false,
+            overflowed: false,
+            failure: None,
+        }
     }
-    if running.killed {
-        return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
-    }
-    match outcome {
-        Ok(Some(reply)) => reply.resolve(running.resp3),
-        Ok(None) => Reply::error(running.failure.unwrap_or_default()),
-        Err(error) => broken(&error),
+
+    fn begin(&mut self, script: &Compiled, call: &mut Call<'_>) {
+        mem::swap(&mut self.machine, call.machine);
+        self.connection.db = call.connection.db;
+        self.wall = call.wall;
+        self.read_only = script.read_only;
+        self.resp3 = false;
+        self.sha = script.sha;
+        self.spent = 0;
+        self.killed = false;
+        self.overflowed = false;
+        self.failure = None;
     }
 }
 
@@ -195,7 +216,6 @@ fn with_vm<R>(work: impl FnOnce(&Vm) -> R) -> R {
 /// then catch the error only where it is about to end anyway.
 fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
     let over = RUNNING.with_borrow_mut(|running| {
-        let Some(running) = running else { return false };
         running.spent += INTERVAL;
         running.killed |= running.spent > BUDGET;
         running.killed
