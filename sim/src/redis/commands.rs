@@ -153,10 +153,9 @@ pub(crate) fn execute(
             }
         };
     };
-    let mut container = None;
     if let (Run::Container(commands), Some((word, rest))) = (&command.run, args.split_first()) {
         match find(commands, command.name, word) {
-            Some(inner) => (container, command, args) = (Some(command), inner, rest),
+            Some(inner) => (command, args) = (inner, rest),
             None => return unknown_subcommand(word, command, origin),
         }
     }
@@ -186,15 +185,17 @@ pub(crate) fn execute(
         }
     }
     match command.run {
-        Run::Plain(run) => run(&mut Call {
-            machine,
-            connection,
-            args,
-            wall,
-            name: command.name,
-        }),
-        // Its arity asks for a subcommand, and an unknown one has been refused.
-        Run::Container(_) => unreachable!("{:?} has a subcommand", container.map(|c| c.name)),
+        Run::Plain(run) => {
+            let name = command.name;
+            run(&mut Call {
+                machine,
+                connection,
+                args,
+                wall,
+                name,
+            })
+        }
+        Run::Container(_) => unreachable!("without a subcommand it fails its arity"),
     }
 }
 
