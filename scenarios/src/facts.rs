@@ -598,7 +598,10 @@ impl<'a> Replay<'a> {
         if self.locks.contains(key) {
             return self.ask(facts, key, by, at, index);
         }
-        let owns = |lock: &&str| key.strip_prefix(*lock).is_some_and(|rest| rest.starts_with(':'));
+        let owns = |lock: &&str| {
+            key.strip_prefix(*lock)
+                .is_some_and(|rest| rest.starts_with(':'))
+        };
         for lock in self.locks.iter().copied().filter(owns).collect::<Vec<_>>() {
             self.ask(facts, lock, by, at, index);
         }

@@ -74,14 +74,15 @@ pub(crate) struct Node {
     /// What a Redis server holds; survives its process when the disk keeps it.
     pub(crate) machine: Rc<RefCell<Machine>>,
     /// Resets that wait until the node has run.
-    pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
+    pub(crate) waiting_resets: Vec<(u64, turmoil_net::Packet)>,
     spawned: u64,
 }
 
 /// Something that happens at a time.
 pub(crate) struct Due {
     pub(crate) at: Millis,
-    order: u64,
+    /// What is due in the same millisecond comes in this order.
+    pub(crate) order: u64,
     pub(crate) what: DueWhat,
 }
 
@@ -209,6 +210,15 @@ impl World {
         self.due.push(Due {
             at,
             order: self.pushed,
+            what,
+        });
+    }
+
+    /// Something that was put off is due now, in its old place: before what was pushed later.
+    pub(crate) fn push_put_off(&mut self, order: u64, what: DueWhat) {
+        self.due.push(Due {
+            at: self.now,
+            order,
             what,
         });
     }

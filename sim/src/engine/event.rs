@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::fault::{Fault, When};
 use crate::history::What;
 use crate::net::address;
-use crate::world::{self, DueWhat, Tag, World, with};
+use crate::world::{self, Due, DueWhat, Tag, World, with};
 use crate::{History, NodeId, redis, store};
 
 /// The event engine.
@@ -116,14 +116,14 @@ impl<'a> Played<'a> {
                 with(|world| world.now = ends);
                 return;
             }
-            let what = with(|world| {
+            let due = with(|world| {
                 let due = world.due.pop().expect("peeked above");
                 if !matches!(due.what, DueWhat::Timer(slot) if world.timers[slot].waker.is_none()) {
                     world.now = due.at;
                 }
-                due.what
+                due
             });
-            self.happen(what);
+            self.happen(due);
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Played<'a> {
         }
     }
 
-    fn happen(&self, what: DueWhat) {
+    fn happen(&self, Due { order, what, .. }: Due) {
         match what {
             DueWhat::Timer(slot) => {
                 let waker = with(|world| {
@@ -161,7 +161,7 @@ impl<'a> Played<'a> {
                     waker.wake();
                 }
             }
-            DueWhat::Segment(segment) => self.arrive(segment),
+            DueWhat::Segment(segment) => self.arrive(segment, order),
             DueWhat::Strike(place) => self.strike(place),
             DueWhat::Over(place) => self.over(place),
         }

@@ -141,9 +141,9 @@ impl Played<'_> {
             let parked = std::mem::take(&mut resumed.parked);
             let resets = std::mem::take(&mut resumed.waiting_resets);
             world.record(node, What::Resumed);
-            for reset in resets {
+            for (order, reset) in resets {
                 // Due now, but after everything that is ready has run.
-                world.push(world.now, DueWhat::Segment(reset));
+                world.push_put_off(order, DueWhat::Segment(reset));
             }
             parked
         });

@@ -43,7 +43,9 @@ struct Link {
     /// When the last segment arrives.
     last: Millis,
     holds: u32,
-    held: VecDeque<Packet>,
+    /// What waits, with its place among what is due: a segment that was sent later and is
+    /// due in the very millisecond of the release must not overtake it.
+    held: VecDeque<(u64, Packet)>,
     swallows: u32,
 }
 
@@ -101,8 +103,8 @@ impl World {
         let link = self.net.network.link(from, to);
         link.holds -= 1;
         if link.holds == 0 {
-            for segment in std::mem::take(&mut link.held) {
-                self.push(self.now, DueWhat::Segment(segment));
+            for (order, segment) in std::mem::take(&mut link.held) {
+                self.push_put_off(order, DueWhat::Segment(segment));
             }
         }
     }
@@ -181,7 +183,9 @@ impl Played<'_> {
                         world.net.network.bulk |= bulk;
                         world.send(packet);
                     });
-                } else if !next.peek().is_some_and(|next| acknowledges_too(next, &packet))
+                } else if !next
+                    .peek()
+                    .is_some_and(|next| acknowledges_too(next, &packet))
                     && with(|world| world.lives(packet.dst))
                 {
                     self.guard.deliver(packet);
@@ -196,7 +200,7 @@ impl Played<'_> {
     }
 
     /// A segment has come to the end of its link.
-    pub(super) fn arrive(&self, packet: Packet) {
+    pub(super) fn arrive(&self, packet: Packet, order: u64) {
         let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
         let segment = tcp(&packet);
         let TcpFlags { syn, ack, rst, .. } = segment.flags;
@@ -205,7 +209,7 @@ impl Played<'_> {
         let deliver = with(|world| {
             let link = world.net.network.link(from, to);
             if link.holds > 0 {
-                link.held.push_back(packet);
+                link.held.push_back((order, packet));
                 return None;
             }
             if link.swallows > 0 {
@@ -219,7 +223,7 @@ impl Played<'_> {
                 return None;
             }
             if rst && world.nodes[to].pauses > 0 {
-                world.nodes[to].waiting_resets.push(packet);
+                world.nodes[to].waiting_resets.push((order, packet));
                 return None;
             }
             if syn && !ack {
@@ -236,7 +240,9 @@ impl Played<'_> {
 
 /// An acknowledgement that carries nothing else.
 fn is_bare_ack(packet: &Packet) -> bool {
-    let TcpFlags { syn, ack, fin, rst, .. } = tcp(packet).flags;
+    let TcpFlags {
+        syn, ack, fin, rst, ..
+    } = tcp(packet).flags;
     ack && !syn && !fin && !rst && tcp(packet).payload.is_empty()
 }
 
