@@ -64,6 +64,8 @@ struct StoreConnection {
     stream: Stream,
     frames: Frames,
     requests: u32,
+    /// A request is being written. If it is given up now, no other may follow it.
+    writing: bool,
 }
 
 /// Which servers an attempt has not sent its first request to.
@@ -213,10 +215,12 @@ impl Client {
             let connection = lent.open().await?;
             connection.requests += 1;
             let number = connection.requests;
+            connection.writing = true;
             connection
                 .stream
                 .write_all(&store::encode(number, request))
                 .await?;
+            connection.writing = false;
             loop {
                 // Answers to requests that were given up on are passed over.
                 while let Some((answered, body)) = connection.frames.next() {
@@ -246,7 +250,8 @@ impl Client {
     }
 }
 
-/// A store connection that returns to its client when the request is over or given up.
+/// A store connection that returns to its client when the request is over or given up, unless
+/// only a part of the request has been written.
 struct Lent {
     client: Client,
     connection: Option<StoreConnection>,
@@ -263,6 +268,7 @@ impl Lent {
                 stream,
                 frames,
                 requests: 0,
+                writing: false,
             });
         }
         Ok(self.connection.as_mut().expect("opened above"))
@@ -271,7 +277,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else {
+        let Some(connection) = self.connection.take().filter(|c| !c.writing) else {
             return;
         };
         let replaced = with(|world| {
