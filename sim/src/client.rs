@@ -261,6 +261,11 @@ impl Lent {
     async fn open(&mut self) -> io::Result<&mut StoreConnection> {
         let node = self.client.tag.node;
         self.connection = with(|world| world.nodes[node].connections.store.take());
+        if let Some(kept) = &mut self.connection
+            && kept.has_ended().await
+        {
+            self.connection = None;
+        }
         if self.connection.is_none() {
             let stream = Stream::connect(NodeId::Store).await?;
             let frames = Frames::default();
@@ -272,6 +277,20 @@ impl Lent {
             });
         }
         Ok(self.connection.as_mut().expect("opened above"))
+    }
+}
+
+impl StoreConnection {
+    /// Whether its end has come while nobody used it. Late answers are taken in on the way.
+    async fn has_ended(&mut self) -> bool {
+        loop {
+            let mut read = pin!(self.stream.read_buf(&mut self.frames.buffer));
+            match std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return true,
+            }
+        }
     }
 }
 
