@@ -8,7 +8,7 @@
 //! node's pauses and crashes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -62,8 +62,10 @@ pub(crate) struct Node {
     pub(crate) alive: bool,
     /// The program has come to its end.
     pub(crate) done: bool,
-    /// How many faults make it stand still.
-    pub(crate) pauses: u32,
+    /// The faults that make it stand still, by their place in the plan.
+    pub(crate) pauses: BTreeSet<usize>,
+    /// How many faults keep it down; with the last one's end it starts again.
+    pub(crate) restarts: u32,
     /// Tasks that were woken while it stood still, in that order.
     pub(crate) parked: Vec<Runnable<Tag>>,
     pub(crate) tasks: BTreeMap<u64, Task<(), Tag>>,
@@ -169,7 +171,8 @@ impl World {
             incarnation: 0,
             alive: false,
             done: false,
-            pauses: 0,
+            pauses: BTreeSet::new(),
+            restarts: 0,
             parked: Vec::new(),
             tasks: BTreeMap::new(),
             wall_offset: 0,

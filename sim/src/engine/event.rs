@@ -131,10 +131,10 @@ impl<'a> Played<'a> {
         while let Some(runnable) = world::next_ready() {
             let Tag { node, incarnation } = *runnable.metadata();
             let host = with(|world| {
-                if world.nodes[node].pauses > 0 {
-                    Err(())
-                } else {
+                if world.nodes[node].pauses.is_empty() {
                     Ok(world.host(node, incarnation))
+                } else {
+                    Err(())
                 }
             });
             match host {
@@ -171,6 +171,7 @@ impl<'a> Played<'a> {
     pub(super) fn start(&self, node: usize) {
         let (id, tag, machine) = with(|world| {
             world.nodes[node].alive = true;
+            world.nodes[node].done = false;
             world.record(node, What::Started);
             let started = &world.nodes[node];
             let tag = Tag {

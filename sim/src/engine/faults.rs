@@ -21,19 +21,22 @@ impl Played<'_> {
             Fault::Pause { nodes, lasts } => with(|world| {
                 for &node in nodes {
                     let index = world.index(node);
-                    world.nodes[index].pauses += 1;
-                    world.record(index, What::Paused { lasts: *lasts });
+                    // A dead process cannot stand still.
+                    if world.nodes[index].alive && world.nodes[index].pauses.insert(place) {
+                        world.record(index, What::Paused { lasts: *lasts });
+                    }
                 }
             }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
             Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
                 self.crash(node);
-                if *data == Data::Lost {
-                    with(|world| {
+                with(|world| {
+                    world.nodes[node].restarts += 1;
+                    if *data == Data::Lost {
                         world.nodes[node].machine.replace(redis::Machine::new());
                         world.record(node, What::DataLost);
-                    });
-                }
+                    }
+                });
             }),
             Fault::Hold { a, b, .. } => with(|world| {
                 for (one, other) in pairs(world, a, b) {
@@ -84,10 +87,19 @@ impl Played<'_> {
             world.setup.plan.0[place].fault.clone()
         });
         match &fault {
-            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node)),
+            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node, place)),
             Fault::Restart { nodes, .. } => self.each(nodes, |node| {
-                with(|world| world.nodes[node].incarnation += 1);
-                self.start(node);
+                let starts = with(|world| {
+                    let restarted = &mut world.nodes[node];
+                    restarted.restarts -= 1;
+                    if restarted.restarts == 0 {
+                        restarted.incarnation += 1;
+                    }
+                    restarted.restarts == 0
+                });
+                if starts {
+                    self.start(node);
+                }
             }),
             Fault::Hold { a, b, .. } => with(|world| {
                 for (one, other) in pairs(world, a, b) {
@@ -121,21 +133,17 @@ impl Played<'_> {
         }
         self.kill(node);
         with(|world| {
-            world.nodes[node].pauses = 0;
+            world.nodes[node].pauses.clear();
             world.nodes[node].waiting_resets.clear();
             world.record(node, What::Crashed);
         });
     }
 
-    fn resume(&self, node: usize) {
+    fn resume(&self, node: usize, place: usize) {
         let parked = with(|world| {
             let resumed = &mut world.nodes[node];
-            // A crash has ended every pause already.
-            if resumed.pauses == 0 {
-                return Vec::new();
-            }
-            resumed.pauses -= 1;
-            if resumed.pauses > 0 {
+            // A crash has ended every pause already; a later one is not this fault's to end.
+            if !resumed.pauses.remove(&place) || !resumed.pauses.is_empty() {
                 return Vec::new();
             }
             let parked = std::mem::take(&mut resumed.parked);

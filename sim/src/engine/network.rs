@@ -202,7 +202,7 @@ impl Played<'_> {
                 }
                 return None;
             }
-            if rst && world.nodes[to].pauses > 0 {
+            if rst && !world.nodes[to].pauses.is_empty() {
                 world.nodes[to].waiting_resets.push(packet);
                 return None;
             }
