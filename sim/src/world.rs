@@ -22,6 +22,7 @@ use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
+use crate::store::Table;
 use crate::{EPOCH, Millis, NodeId};
 
 thread_local! {
@@ -75,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) connections: Connections,
     /// What a Redis server holds; survives its process when the disk keeps it.
     pub(crate) machine: Rc<RefCell<Machine>>,
+    /// What the store holds, likewise.
+    pub(crate) table: Rc<RefCell<Table>>,
     /// Resets that wait until the node has run.
     pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
     spawned: u64,
@@ -180,6 +183,7 @@ impl World {
             reached: BTreeMap::new(),
             connections: Connections::new(setup.servers),
             machine: Rc::default(),
+            table: Rc::default(),
             waiting_resets: Vec::new(),
             spawned: 0,
         });

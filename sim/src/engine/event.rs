@@ -169,7 +169,7 @@ impl<'a> Played<'a> {
 
     /// Starts a node's process.
     pub(super) fn start(&self, node: usize) {
-        let (id, tag, machine) = with(|world| {
+        let (id, tag, machine, table) = with(|world| {
             world.nodes[node].alive = true;
             world.nodes[node].done = false;
             world.record(node, What::Started);
@@ -178,7 +178,8 @@ impl<'a> Played<'a> {
                 node,
                 incarnation: started.incarnation,
             };
-            (started.id, tag, started.machine.clone())
+            let (machine, table) = (started.machine.clone(), started.table.clone());
+            (started.id, tag, machine, table)
         });
         match id {
             NodeId::Client(number) => {
@@ -192,7 +193,7 @@ impl<'a> Played<'a> {
                 world::spawn(node, redis::node::serve(node, id, machine));
             }
             NodeId::Store => {
-                world::spawn(node, store::node::serve(node));
+                world::spawn(node, store::node::serve(node, table));
             }
         }
     }

@@ -34,6 +34,7 @@ impl Played<'_> {
                     world.nodes[node].restarts += 1;
                     if *data == Data::Lost {
                         world.nodes[node].machine.replace(redis::Machine::new());
+                        world.nodes[node].table.borrow_mut().lose();
                         world.record(node, What::DataLost);
                     }
                 });
