@@ -76,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) connections: Connections,
     /// What a Redis server holds; survives its process when the disk keeps it.
     pub(crate) machine: Rc<RefCell<Machine>>,
+    /// Wakes a Redis server's background expiry when it has to look again.
+    pub(crate) expiry: Option<Waker>,
     /// What the store holds, likewise.
     pub(crate) table: Rc<RefCell<Table>>,
     /// Resets that wait until the node has run.
@@ -183,6 +185,7 @@ impl World {
             reached: BTreeMap::new(),
             connections: Connections::new(setup.servers),
             machine: Rc::default(),
+            expiry: None,
             table: Rc::default(),
             waiting_resets: Vec::new(),
             spawned: 0,
@@ -251,6 +254,13 @@ impl World {
                 self.striking.push_back(place);
             }
         }
+    }
+}
+
+/// A key may have to go sooner than a server's background expiry expects.
+pub(crate) fn wake_expiry(node: usize) {
+    if let Some(waker) = with(|world| world.nodes[node].expiry.take()) {
+        waker.wake();
     }
 }
 

@@ -55,12 +55,12 @@ impl Played<'_> {
                     world.reset(one, other);
                 }
             }),
-            Fault::ClockStep { nodes, by } => with(|world| {
-                for &node in nodes {
-                    let index = world.index(node);
-                    world.nodes[index].wall_offset += by;
-                    world.record(index, What::ClockStepped { by: *by });
-                }
+            Fault::ClockStep { nodes, by } => self.each(nodes, |node| {
+                with(|world| {
+                    world.nodes[node].wall_offset += by;
+                    world.record(node, What::ClockStepped { by: *by });
+                });
+                world::wake_expiry(node);
             }),
             Fault::Suspend { .. }
             | Fault::PowerLoss { .. }
