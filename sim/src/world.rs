@@ -98,6 +98,10 @@ pub(crate) enum DueWhat {
     Timer(usize),
     /// A segment reaches its receiver.
     Segment(turmoil_net::Packet),
+    /// The oldest segment that waits at the end of the link between two nodes may go on.
+    Held(usize, usize),
+    /// A process that stood still hears of a reset.
+    Reset(turmoil_net::Packet),
     /// A fault of the plan strikes.
     Strike(usize),
     /// A fault of the plan is over.

@@ -162,6 +162,8 @@ impl<'a> Played<'a> {
                 }
             }
             DueWhat::Segment(segment) => self.arrive(segment),
+            DueWhat::Held(from, to) => self.arrive_late(from, to),
+            DueWhat::Reset(reset) => self.tell_of_reset(reset),
             DueWhat::Strike(place) => self.strike(place),
             DueWhat::Over(place) => self.over(place),
         }

@@ -152,7 +152,7 @@ impl Played<'_> {
             world.record(node, What::Resumed);
             for reset in resets {
                 // Due now, but after everything that is ready has run.
-                world.push(world.now, DueWhat::Segment(reset));
+                world.push(world.now, DueWhat::Reset(reset));
             }
             parked
         });
