@@ -10,6 +10,8 @@ use crate::{NodeId, redis};
 impl Played<'_> {
     /// A fault's moment has come.
     pub(super) fn strike(&self, place: usize) {
+        // What was written before has left before.
+        self.egress();
         let fault = with(|world| {
             let fault = world.setup.plan.0[place].fault.clone();
             let first = fault.nodes().next().map_or(0, |node| world.index(node));
@@ -83,6 +85,7 @@ impl Played<'_> {
 
     /// A fault has lasted.
     pub(super) fn over(&self, place: usize) {
+        self.egress();
         let fault = with(|world| {
             world.active -= 1;
             world.setup.plan.0[place].fault.clone()
