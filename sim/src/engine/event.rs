@@ -85,22 +85,20 @@ impl<'a> Played<'a> {
             world.net.hosts.push(hosts.collect());
         }
         let guard = sockets.enter();
-        let nodes = world.nodes.len();
         for (place, planned) in setup.plan.0.iter().enumerate() {
             if let When::At(at) = planned.when {
                 world.push(at, DueWhat::Strike(place));
             }
         }
         world::install(Some(world));
-        let played = Self { guard, program };
-        // Servers first: whoever connects at 0 ms finds them listening.
-        for node in (0..nodes).rev() {
-            played.start(node);
-        }
-        played
+        Self { guard, program }
     }
 
     fn play(&self) {
+        // Servers first: whoever connects at 0 ms finds them listening.
+        for node in (0..with(|world| world.nodes.len())).rev() {
+            self.start(node);
+        }
         loop {
             self.run_ready();
             if self.is_over() {
