@@ -43,9 +43,8 @@ struct Link {
     /// When the last segment arrives.
     last: Millis,
     holds: u32,
-    /// What waits, with its place among what is due: a segment that was sent later and is
-    /// due in the very millisecond of the release must not overtake it.
-    held: VecDeque<(u64, Packet)>,
+    /// What has come to the end of the link and waits, the oldest first.
+    held: VecDeque<Packet>,
     swallows: u32,
 }
 
@@ -103,10 +102,34 @@ impl World {
         let link = self.net.network.link(from, to);
         link.holds -= 1;
         if link.holds == 0 {
-            for (order, segment) in std::mem::take(&mut link.held) {
-                self.push_put_off(order, DueWhat::Segment(segment));
+            for _ in 0..link.held.len() {
+                self.push(self.now, DueWhat::Held(from, to));
             }
         }
+    }
+
+    /// The oldest segment that waited on a link, unless a new hold has begun.
+    fn let_go(&mut self, from: usize, to: usize) -> Option<Packet> {
+        let link = self.net.network.link(from, to);
+        if link.holds > 0 {
+            return None;
+        }
+        link.held.pop_front()
+    }
+
+    /// Queues a segment behind those that a hold has kept: also when it is due in the very
+    /// millisecond in which the hold ends. Gives it back when the way is free.
+    fn queue(&mut self, segment: Packet) -> Option<Packet> {
+        let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
+        let link = self.net.network.link(from, to);
+        if link.holds == 0 && link.held.is_empty() {
+            return Some(segment);
+        }
+        link.held.push_back(segment);
+        if link.holds == 0 {
+            self.push(self.now, DueWhat::Held(from, to));
+        }
+        None
     }
 
     /// From now on segments from `from` to `to` vanish. The connections must be reset
@@ -200,19 +223,32 @@ impl Played<'_> {
     }
 
     /// A segment has come to the end of its link.
-    pub(super) fn arrive(&self, packet: Packet, order: u64) {
+    pub(super) fn arrive(&self, segment: Packet) {
+        if let Some(segment) = with(|world| world.queue(segment)) {
+            self.hand_over(segment);
+        }
+    }
+
+    /// A hold has ended, and the turn of its next segment has come.
+    pub(super) fn arrive_late(&self, from: usize, to: usize) {
+        if let Some(segment) = with(|world| world.let_go(from, to)) {
+            self.hand_over(segment);
+        }
+    }
+
+    /// Gives a segment to its receiver, unless a fault swallows it or the process is gone.
+    fn hand_over(&self, packet: Packet) {
         let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
         let segment = tcp(&packet);
         let TcpFlags { syn, ack, rst, .. } = segment.flags;
         let source = SocketAddr::new(packet.src, segment.src_port);
         let target = SocketAddr::new(packet.dst, segment.dst_port);
         let deliver = with(|world| {
-            let link = world.net.network.link(from, to);
-            if link.holds > 0 {
-                link.held.push_back((order, packet));
-                return None;
-            }
-            if link.swallows > 0 {
+            if world.net.network.link(from, to).swallows > 0 {
+                if rst {
+                    // Whatever swallows it ends in a reset: then it must reach this one too.
+                    world.net.network.connections.insert((target, source));
+                }
                 return None;
             }
             if !world.lives(packet.dst) {
@@ -222,19 +258,37 @@ impl Played<'_> {
                 }
                 return None;
             }
-            if rst && world.nodes[to].pauses > 0 {
-                world.nodes[to].waiting_resets.push((order, packet));
-                return None;
-            }
             if syn && !ack {
                 world.net.network.connections.insert((source, target));
             }
             Some(packet)
         });
-        if let Some(packet) = deliver {
-            self.guard.deliver(packet);
-            world::touch();
+        match deliver {
+            Some(packet) if rst => self.tell_of_reset(packet),
+            Some(packet) => self.deliver(packet),
+            None => {}
         }
+    }
+
+    /// Tells a process that a connection is reset, once it can hear.
+    pub(super) fn tell_of_reset(&self, reset: Packet) {
+        let to = owner(reset.dst).0;
+        let deliver = with(|world| {
+            let lives = world.lives(reset.dst);
+            if lives && !world.nodes[to].pauses.is_empty() {
+                world.nodes[to].waiting_resets.push(reset);
+                return None;
+            }
+            lives.then_some(reset)
+        });
+        if let Some(reset) = deliver {
+            self.deliver(reset);
+        }
+    }
+
+    fn deliver(&self, packet: Packet) {
+        self.guard.deliver(packet);
+        world::touch();
     }
 }
 
