@@ -201,7 +201,7 @@ impl<'a> Facts<'a> {
             removals: Vec::new(),
             faults_over: Some(0),
         };
-        Replay::new(around).grants_of(history, &mut facts);
+        Replay::new(history, around).grants_of(history, &mut facts);
         facts.tell_clients();
         facts.tell_store();
         facts.tell_faults();
@@ -446,6 +446,8 @@ struct Replay<'a> {
     offsets: Vec<i64>,
     /// The grants in force, by key: places in the list of grants.
     held: BTreeMap<String, Vec<usize>>,
+    /// The keys that clients ask for. What else a lock stores holds nothing.
+    locks: BTreeSet<&'a str>,
     /// Grants by their tokens.
     known: BTreeMap<String, usize>,
     numbers: BTreeMap<String, u32>,
@@ -454,13 +456,18 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(around: &'a Circumstances) -> Self {
+    fn new(history: &'a History, around: &'a Circumstances) -> Self {
         let servers = usize::from(around.servers);
+        let asked = history.events.iter().filter_map(|event| match &event.what {
+            What::Asked { key, .. } => Some(key.as_str()),
+            _ => None,
+        });
         Self {
             around,
             stored: vec![Shown::new(); servers],
             offsets: vec![0; servers],
             held: BTreeMap::new(),
+            locks: asked.collect(),
             known: BTreeMap::new(),
             numbers: BTreeMap::new(),
             replayed: 0,
@@ -502,7 +509,7 @@ impl<'a> Replay<'a> {
                         .filter(|before| after.as_ref().is_none_or(|a| a.value != before.value))
                         .and_then(|before| self.known.get(&before.value).copied());
                     let was_held = removed.filter(|grant| self.holds(key, *grant));
-                    self.ask(facts, key, *by, at, index);
+                    self.ask_of(facts, key, *by, at, index);
                     if let (Some(by), Some(grant)) = (by, was_held) {
                         facts.removals.push(Removal {
                             by: *by,
@@ -568,21 +575,35 @@ impl<'a> Replay<'a> {
         }
         expiring.sort();
         for (hidden, key) in expiring {
-            self.ask(facts, &key, None, hidden, index);
+            self.ask_of(facts, &key, None, hidden, index);
         }
         self.replayed = at;
     }
 
     fn ask_all(&mut self, facts: &mut Facts<'_>, at: Millis, index: usize) {
-        let keys: BTreeSet<String> = self
-            .stored
-            .iter()
-            .flat_map(BTreeMap::keys)
-            .chain(self.held.keys())
-            .cloned()
-            .collect();
-        for key in keys {
-            self.ask(facts, &key, None, at, index);
+        for key in self.locks.clone() {
+            self.ask(facts, key, None, at, index);
+        }
+    }
+
+    /// A key has changed: asks about the lock that it is, or that it belongs to.
+    fn ask_of(
+        &mut self,
+        facts: &mut Facts<'_>,
+        key: &str,
+        by: Option<NodeId>,
+        at: Millis,
+        index: usize,
+    ) {
+        if self.locks.contains(key) {
+            return self.ask(facts, key, by, at, index);
+        }
+        let owns = |lock: &&str| {
+            key.strip_prefix(*lock)
+                .is_some_and(|rest| rest.starts_with(':'))
+        };
+        for lock in self.locks.iter().copied().filter(owns).collect::<Vec<_>>() {
+            self.ask(facts, lock, by, at, index);
         }
     }
 

@@ -1,14 +1,17 @@
 //! Scenarios: what happens, what is expected, and whether it came true.
 
+pub mod builtin;
 pub mod cost;
 pub mod facts;
 pub mod instance;
 pub mod invariants;
 pub mod landmark;
+pub mod load;
 pub mod matrix;
 pub mod run;
 pub mod scenario;
 pub mod work;
 
+pub use load::{BadScenario, load};
 pub use run::{Run, Verdict, run};
 pub use scenario::Scenario;

@@ -64,6 +64,8 @@ struct StoreConnection {
     stream: Stream,
     frames: Frames,
     requests: u32,
+    /// A request is being written. If it is given up now, no other may follow it.
+    writing: bool,
 }
 
 /// Which servers an attempt has not sent its first request to.
@@ -213,10 +215,12 @@ impl Client {
             let connection = lent.open().await?;
             connection.requests += 1;
             let number = connection.requests;
+            connection.writing = true;
             connection
                 .stream
                 .write_all(&store::encode(number, request))
                 .await?;
+            connection.writing = false;
             loop {
                 // Answers to requests that were given up on are passed over.
                 while let Some((answered, body)) = connection.frames.next() {
@@ -246,7 +250,8 @@ impl Client {
     }
 }
 
-/// A store connection that returns to its client when the request is over or given up.
+/// A store connection that returns to its client when the request is over or given up, unless
+/// only a part of the request has been written.
 struct Lent {
     client: Client,
     connection: Option<StoreConnection>,
@@ -256,6 +261,11 @@ impl Lent {
     async fn open(&mut self) -> io::Result<&mut StoreConnection> {
         let node = self.client.tag.node;
         self.connection = with(|world| world.nodes[node].connections.store.take());
+        if let Some(kept) = &mut self.connection
+            && kept.has_ended().await
+        {
+            self.connection = None;
+        }
         if self.connection.is_none() {
             let stream = Stream::connect(NodeId::Store).await?;
             let frames = Frames::default();
@@ -263,15 +273,30 @@ impl Lent {
                 stream,
                 frames,
                 requests: 0,
+                writing: false,
             });
         }
         Ok(self.connection.as_mut().expect("opened above"))
     }
 }
 
+impl StoreConnection {
+    /// Whether its end has come while nobody used it. Late answers are taken in on the way.
+    async fn has_ended(&mut self) -> bool {
+        loop {
+            let mut read = pin!(self.stream.read_buf(&mut self.frames.buffer));
+            match std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return true,
+            }
+        }
+    }
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else {
+        let Some(connection) = self.connection.take().filter(|c| !c.writing) else {
             return;
         };
         let replaced = with(|world| {

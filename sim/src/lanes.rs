@@ -80,7 +80,7 @@ mod tests {
         assert_eq!([lane.bits(), lane.bits()], PINNED);
     }
 
-    const PINNED: [u64; 2] = [0, 0];
+    const PINNED: [u64; 2] = [6_082_804_599_785_255_738, 5_100_844_500_663_306_037];
 
     #[test]
     fn a_range_includes_both_ends_and_nothing_else() {

@@ -8,7 +8,7 @@
 //! node's pauses and crashes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,6 +22,7 @@ use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
+use crate::store::Table;
 use crate::{EPOCH, Millis, NodeId};
 
 thread_local! {
@@ -62,8 +63,10 @@ pub(crate) struct Node {
     pub(crate) alive: bool,
     /// The program has come to its end.
     pub(crate) done: bool,
-    /// How many faults make it stand still.
-    pub(crate) pauses: u32,
+    /// The faults that make it stand still, by their place in the plan.
+    pub(crate) pauses: BTreeSet<usize>,
+    /// How many faults keep it down; with the last one's end it starts again.
+    pub(crate) restarts: u32,
     /// Tasks that were woken while it stood still, in that order.
     pub(crate) parked: Vec<Runnable<Tag>>,
     pub(crate) tasks: BTreeMap<u64, Task<(), Tag>>,
@@ -73,6 +76,10 @@ pub(crate) struct Node {
     pub(crate) connections: Connections,
     /// What a Redis server holds; survives its process when the disk keeps it.
     pub(crate) machine: Rc<RefCell<Machine>>,
+    /// Wakes a Redis server's background expiry when it has to look again.
+    pub(crate) expiry: Option<Waker>,
+    /// What the store holds, likewise.
+    pub(crate) table: Rc<RefCell<Table>>,
     /// Resets that wait until the node has run.
     pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
     spawned: u64,
@@ -81,6 +88,7 @@ pub(crate) struct Node {
 /// Something that happens at a time.
 pub(crate) struct Due {
     pub(crate) at: Millis,
+    /// What is due in the same millisecond comes in this order.
     order: u64,
     pub(crate) what: DueWhat,
 }
@@ -91,6 +99,10 @@ pub(crate) enum DueWhat {
     Timer(usize),
     /// A segment reaches its receiver.
     Segment(turmoil_net::Packet),
+    /// The oldest segment that waits at the end of the link between two nodes may go on.
+    Held(usize, usize),
+    /// A process that stood still hears of a reset.
+    Reset(turmoil_net::Packet),
     /// A fault of the plan strikes.
     Strike(usize),
     /// A fault of the plan is over.
@@ -169,7 +181,8 @@ impl World {
             incarnation: 0,
             alive: false,
             done: false,
-            pauses: 0,
+            pauses: BTreeSet::new(),
+            restarts: 0,
             parked: Vec::new(),
             tasks: BTreeMap::new(),
             wall_offset: 0,
@@ -177,6 +190,8 @@ impl World {
             reached: BTreeMap::new(),
             connections: Connections::new(setup.servers),
             machine: Rc::default(),
+            expiry: None,
+            table: Rc::default(),
             waiting_resets: Vec::new(),
             spawned: 0,
         });
@@ -244,6 +259,13 @@ impl World {
                 self.striking.push_back(place);
             }
         }
+    }
+}
+
+/// A key may have to go sooner than a server's background expiry expects.
+pub(crate) fn wake_expiry(node: usize) {
+    if let Some(waker) = with(|world| world.nodes[node].expiry.take()) {
+        waker.wake();
     }
 }
 

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::fault::{Fault, When};
 use crate::history::What;
 use crate::net::address;
-use crate::world::{self, DueWhat, Tag, World, with};
+use crate::world::{self, Due, DueWhat, Tag, World, with};
 use crate::{History, NodeId, redis, store};
 
 /// The event engine.
@@ -85,26 +85,30 @@ impl<'a> Played<'a> {
             world.net.hosts.push(hosts.collect());
         }
         let guard = sockets.enter();
-        let nodes = world.nodes.len();
         for (place, planned) in setup.plan.0.iter().enumerate() {
             if let When::At(at) = planned.when {
                 world.push(at, DueWhat::Strike(place));
             }
         }
         world::install(Some(world));
-        let played = Self { guard, program };
-        // Servers first: whoever connects at 0 ms finds them listening.
-        for node in (0..nodes).rev() {
-            played.start(node);
-        }
-        played
+        Self { guard, program }
     }
 
     fn play(&self) {
+        // Servers first: whoever connects at 0 ms finds them listening.
+        for node in (0..with(|world| world.nodes.len())).rev() {
+            self.start(node);
+        }
         loop {
             self.run_ready();
             if self.is_over() {
-                return;
+                // A client may be gone whose last request is just being written.
+                if self.egress() {
+                    continue;
+                }
+                if self.is_over() {
+                    return;
+                }
             }
             let next = with(|world| world.due.peek().map(|due| due.at));
             // Before time passes, what was sent gets onto its way.
@@ -116,14 +120,14 @@ impl<'a> Played<'a> {
                 with(|world| world.now = ends);
                 return;
             }
-            let what = with(|world| {
+            let due = with(|world| {
                 let due = world.due.pop().expect("peeked above");
                 if !matches!(due.what, DueWhat::Timer(slot) if world.timers[slot].waker.is_none()) {
                     world.now = due.at;
                 }
-                due.what
+                due
             });
-            self.happen(what);
+            self.happen(due);
         }
     }
 
@@ -131,10 +135,10 @@ impl<'a> Played<'a> {
         while let Some(runnable) = world::next_ready() {
             let Tag { node, incarnation } = *runnable.metadata();
             let host = with(|world| {
-                if world.nodes[node].pauses > 0 {
-                    Err(())
-                } else {
+                if world.nodes[node].pauses.is_empty() {
                     Ok(world.host(node, incarnation))
+                } else {
+                    Err(())
                 }
             });
             match host {
@@ -150,7 +154,7 @@ impl<'a> Played<'a> {
         }
     }
 
-    fn happen(&self, what: DueWhat) {
+    fn happen(&self, Due { what, .. }: Due) {
         match what {
             DueWhat::Timer(slot) => {
                 let waker = with(|world| {
@@ -162,6 +166,8 @@ impl<'a> Played<'a> {
                 }
             }
             DueWhat::Segment(segment) => self.arrive(segment),
+            DueWhat::Held(from, to) => self.arrive_late(from, to),
+            DueWhat::Reset(reset) => self.tell_of_reset(reset),
             DueWhat::Strike(place) => self.strike(place),
             DueWhat::Over(place) => self.over(place),
         }
@@ -169,15 +175,17 @@ impl<'a> Played<'a> {
 
     /// Starts a node's process.
     pub(super) fn start(&self, node: usize) {
-        let (id, tag, machine) = with(|world| {
+        let (id, tag, machine, table) = with(|world| {
             world.nodes[node].alive = true;
+            world.nodes[node].done = false;
             world.record(node, What::Started);
             let started = &world.nodes[node];
             let tag = Tag {
                 node,
                 incarnation: started.incarnation,
             };
-            (started.id, tag, started.machine.clone())
+            let (machine, table) = (started.machine.clone(), started.table.clone());
+            (started.id, tag, machine, table)
         });
         match id {
             NodeId::Client(number) => {
@@ -191,21 +199,22 @@ impl<'a> Played<'a> {
                 world::spawn(node, redis::node::serve(node, id, machine));
             }
             NodeId::Store => {
-                world::spawn(node, store::node::serve(node));
+                world::spawn(node, store::node::serve(node, table));
             }
         }
     }
 
-    /// Clients are done or gone, and nothing is going to go wrong any more.
+    /// Clients are done or gone, nothing is going to go wrong any more, and everything that was
+    /// sent has arrived: a late write of a dead client is a fact of this run.
     fn is_over(&self) -> bool {
         with(|world| {
             let clients = &world.nodes[..usize::from(world.setup.clients)];
             clients.iter().all(|client| client.done || !client.alive)
                 && world.active == 0
-                && !world
+                && world
                     .due
                     .iter()
-                    .any(|due| matches!(due.what, DueWhat::Strike(_)))
+                    .all(|due| matches!(due.what, DueWhat::Timer(_)))
         })
     }
 

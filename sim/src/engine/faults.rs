@@ -10,6 +10,8 @@ use crate::{NodeId, redis};
 impl Played<'_> {
     /// A fault's moment has come.
     pub(super) fn strike(&self, place: usize) {
+        // What was written before has left before.
+        self.egress();
         let fault = with(|world| {
             let fault = world.setup.plan.0[place].fault.clone();
             let first = fault.nodes().next().map_or(0, |node| world.index(node));
@@ -21,19 +23,23 @@ impl Played<'_> {
             Fault::Pause { nodes, lasts } => with(|world| {
                 for &node in nodes {
                     let index = world.index(node);
-                    world.nodes[index].pauses += 1;
-                    world.record(index, What::Paused { lasts: *lasts });
+                    // A dead process cannot stand still.
+                    if world.nodes[index].alive && world.nodes[index].pauses.insert(place) {
+                        world.record(index, What::Paused { lasts: *lasts });
+                    }
                 }
             }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
             Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
                 self.crash(node);
-                if *data == Data::Lost {
-                    with(|world| {
+                with(|world| {
+                    world.nodes[node].restarts += 1;
+                    if *data == Data::Lost {
                         world.nodes[node].machine.replace(redis::Machine::new());
+                        world.nodes[node].table.borrow_mut().lose();
                         world.record(node, What::DataLost);
-                    });
-                }
+                    }
+                });
             }),
             Fault::Hold { a, b, .. } => with(|world| {
                 for (one, other) in pairs(world, a, b) {
@@ -51,12 +57,12 @@ impl Played<'_> {
                     world.reset(one, other);
                 }
             }),
-            Fault::ClockStep { nodes, by } => with(|world| {
-                for &node in nodes {
-                    let index = world.index(node);
-                    world.nodes[index].wall_offset += by;
-                    world.record(index, What::ClockStepped { by: *by });
-                }
+            Fault::ClockStep { nodes, by } => self.each(nodes, |node| {
+                with(|world| {
+                    world.nodes[node].wall_offset += by;
+                    world.record(node, What::ClockStepped { by: *by });
+                });
+                world::wake_expiry(node);
             }),
             Fault::Suspend { .. }
             | Fault::PowerLoss { .. }
@@ -79,15 +85,25 @@ impl Played<'_> {
 
     /// A fault has lasted.
     pub(super) fn over(&self, place: usize) {
+        self.egress();
         let fault = with(|world| {
             world.active -= 1;
             world.setup.plan.0[place].fault.clone()
         });
         match &fault {
-            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node)),
+            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node, place)),
             Fault::Restart { nodes, .. } => self.each(nodes, |node| {
-                with(|world| world.nodes[node].incarnation += 1);
-                self.start(node);
+                let starts = with(|world| {
+                    let restarted = &mut world.nodes[node];
+                    restarted.restarts -= 1;
+                    if restarted.restarts == 0 {
+                        restarted.incarnation += 1;
+                    }
+                    restarted.restarts == 0
+                });
+                if starts {
+                    self.start(node);
+                }
             }),
             Fault::Hold { a, b, .. } => with(|world| {
                 for (one, other) in pairs(world, a, b) {
@@ -121,21 +137,17 @@ impl Played<'_> {
         }
         self.kill(node);
         with(|world| {
-            world.nodes[node].pauses = 0;
+            world.nodes[node].pauses.clear();
             world.nodes[node].waiting_resets.clear();
             world.record(node, What::Crashed);
         });
     }
 
-    fn resume(&self, node: usize) {
+    fn resume(&self, node: usize, place: usize) {
         let parked = with(|world| {
             let resumed = &mut world.nodes[node];
-            // A crash has ended every pause already.
-            if resumed.pauses == 0 {
-                return Vec::new();
-            }
-            resumed.pauses -= 1;
-            if resumed.pauses > 0 {
+            // A crash has ended every pause already; a later one is not this fault's to end.
+            if !resumed.pauses.remove(&place) || !resumed.pauses.is_empty() {
                 return Vec::new();
             }
             let parked = std::mem::take(&mut resumed.parked);
@@ -143,7 +155,7 @@ impl Played<'_> {
             world.record(node, What::Resumed);
             for reset in resets {
                 // Due now, but after everything that is ready has run.
-                world.push(world.now, DueWhat::Segment(reset));
+                world.push(world.now, DueWhat::Reset(reset));
             }
             parked
         });

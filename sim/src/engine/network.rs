@@ -28,13 +28,22 @@ pub(crate) struct Network {
     /// Client end and server end.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,
     outgoing: Vec<Packet>,
+    /// Whether a segment so large was sent that its sender may wait for an acknowledgement.
+    bulk: bool,
 }
+
+/// Whoever connects does so from such a port.
+const FIRST_EPHEMERAL_PORT: u16 = 49_152;
+
+/// Below this, a message fits into the window many times over.
+const BULK: usize = 4096;
 
 struct Link {
     lane: Lane,
     /// When the last segment arrives.
     last: Millis,
     holds: u32,
+    /// What has come to the end of the link and waits, the oldest first.
     held: VecDeque<Packet>,
     swallows: u32,
 }
@@ -47,6 +56,7 @@ impl Network {
             links: BTreeMap::new(),
             connections: BTreeSet::new(),
             outgoing: Vec::new(),
+            bulk: false,
         }
     }
 
@@ -92,10 +102,34 @@ impl World {
         let link = self.net.network.link(from, to);
         link.holds -= 1;
         if link.holds == 0 {
-            for segment in std::mem::take(&mut link.held) {
-                self.push(self.now, DueWhat::Segment(segment));
+            for _ in 0..link.held.len() {
+                self.push(self.now, DueWhat::Held(from, to));
             }
         }
+    }
+
+    /// The oldest segment that waited on a link, unless a new hold has begun.
+    fn let_go(&mut self, from: usize, to: usize) -> Option<Packet> {
+        let link = self.net.network.link(from, to);
+        if link.holds > 0 {
+            return None;
+        }
+        link.held.pop_front()
+    }
+
+    /// Queues a segment behind those that a hold has kept: also when it is due in the very
+    /// millisecond in which the hold ends. Gives it back when the way is free.
+    fn queue(&mut self, segment: Packet) -> Option<Packet> {
+        let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
+        let link = self.net.network.link(from, to);
+        if link.holds == 0 && link.held.is_empty() {
+            return Some(segment);
+        }
+        link.held.push_back(segment);
+        if link.holds == 0 {
+            self.push(self.now, DueWhat::Held(from, to));
+        }
+        None
     }
 
     /// From now on segments from `from` to `to` vanish. The connections must be reset
@@ -163,15 +197,24 @@ impl Played<'_> {
         let mut outgoing = with(|world| std::mem::take(&mut world.net.network.outgoing));
         while world::take_touched() {
             self.guard.egress_all(&mut outgoing);
-            for packet in outgoing.drain(..) {
-                let TcpFlags {
-                    syn, ack, fin, rst, ..
-                } = tcp(&packet).flags;
-                if !ack || syn || fin || rst || !tcp(&packet).payload.is_empty() {
-                    with(|world| world.send(packet));
-                } else if with(|world| world.lives(packet.dst)) {
+            let mut next = outgoing.drain(..).peekable();
+            while let Some(packet) = next.next() {
+                if !is_bare_ack(&packet) {
+                    // A sender that filled its window goes on when it is acknowledged.
+                    let bulk = tcp(&packet).payload.len() >= BULK;
+                    with(|world| {
+                        world.net.network.bulk |= bulk;
+                        world.send(packet);
+                    });
+                } else if !next
+                    .peek()
+                    .is_some_and(|next| acknowledges_too(next, &packet))
+                    && with(|world| world.lives(packet.dst))
+                {
                     self.guard.deliver(packet);
-                    world::touch();
+                    if with(|world| world.net.network.bulk) {
+                        world::touch();
+                    }
                 }
             }
         }
@@ -180,19 +223,32 @@ impl Played<'_> {
     }
 
     /// A segment has come to the end of its link.
-    pub(super) fn arrive(&self, packet: Packet) {
+    pub(super) fn arrive(&self, segment: Packet) {
+        if let Some(segment) = with(|world| world.queue(segment)) {
+            self.hand_over(segment);
+        }
+    }
+
+    /// A hold has ended, and the turn of its next segment has come.
+    pub(super) fn arrive_late(&self, from: usize, to: usize) {
+        if let Some(segment) = with(|world| world.let_go(from, to)) {
+            self.hand_over(segment);
+        }
+    }
+
+    /// Gives a segment to its receiver, unless a fault swallows it or the process is gone.
+    fn hand_over(&self, packet: Packet) {
         let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
         let segment = tcp(&packet);
         let TcpFlags { syn, ack, rst, .. } = segment.flags;
         let source = SocketAddr::new(packet.src, segment.src_port);
         let target = SocketAddr::new(packet.dst, segment.dst_port);
         let deliver = with(|world| {
-            let link = world.net.network.link(from, to);
-            if link.holds > 0 {
-                link.held.push_back(packet);
-                return None;
-            }
-            if link.swallows > 0 {
+            if world.net.network.link(from, to).swallows > 0 {
+                if rst {
+                    // Whatever swallows it ends in a reset: then it must reach this one too.
+                    world.net.network.connections.insert((target, source));
+                }
                 return None;
             }
             if !world.lives(packet.dst) {
@@ -202,20 +258,57 @@ impl Played<'_> {
                 }
                 return None;
             }
-            if rst && world.nodes[to].pauses > 0 {
-                world.nodes[to].waiting_resets.push(packet);
-                return None;
-            }
             if syn && !ack {
                 world.net.network.connections.insert((source, target));
             }
             Some(packet)
         });
-        if let Some(packet) = deliver {
-            self.guard.deliver(packet);
-            world::touch();
+        match deliver {
+            Some(packet) if rst => self.tell_of_reset(packet),
+            Some(packet) => self.deliver(packet),
+            None => {}
         }
     }
+
+    /// Tells a process that a connection is reset, once it can hear.
+    pub(super) fn tell_of_reset(&self, reset: Packet) {
+        let to = owner(reset.dst).0;
+        let deliver = with(|world| {
+            let lives = world.lives(reset.dst);
+            if lives && !world.nodes[to].pauses.is_empty() {
+                world.nodes[to].waiting_resets.push(reset);
+                return None;
+            }
+            lives.then_some(reset)
+        });
+        if let Some(reset) = deliver {
+            self.deliver(reset);
+        }
+    }
+
+    fn deliver(&self, packet: Packet) {
+        self.guard.deliver(packet);
+        world::touch();
+    }
+}
+
+/// An acknowledgement that carries nothing else.
+fn is_bare_ack(packet: &Packet) -> bool {
+    let TcpFlags {
+        syn, ack, fin, rst, ..
+    } = tcp(packet).flags;
+    ack && !syn && !fin && !rst && tcp(packet).payload.is_empty()
+}
+
+/// Whether `next` goes the same way as the bare acknowledgement `ack` and carries it too. Not
+/// so for the side that connects: its first acknowledgement completes the handshake, and
+/// data that came instead of it would be dropped.
+fn acknowledges_too(next: &Packet, ack: &Packet) -> bool {
+    let ports = |packet| (tcp(packet).src_port, tcp(packet).dst_port);
+    let to_connector = tcp(ack).dst_port >= FIRST_EPHEMERAL_PORT;
+    to_connector
+        && (next.src, next.dst, ports(next)) == (ack.src, ack.dst, ports(ack))
+        && tcp(next).flags.ack
 }
 
 fn segment_ack(packet: &Packet) -> u32 {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::connection::{self, Connection};
 use super::machine::Machine;
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
 use super::{keys, scripts, strings};
 
 /// Who sent a command.
@@ -153,10 +153,9 @@ pub(crate) fn execute(
             }
         };
     };
-    let mut container = None;
     if let (Run::Container(commands), Some((word, rest))) = (&command.run, args.split_first()) {
         match find(commands, command.name, word) {
-            Some(inner) => (container, command, args) = (Some(command), inner, rest),
+            Some(inner) => (command, args) = (inner, rest),
             None => return unknown_subcommand(word, command, origin),
         }
     }
@@ -186,15 +185,17 @@ pub(crate) fn execute(
         }
     }
     match command.run {
-        Run::Plain(run) => run(&mut Call {
-            machine,
-            connection,
-            args,
-            wall,
-            name: command.name,
-        }),
-        // Its arity asks for a subcommand, and an unknown one has been refused.
-        Run::Container(_) => unreachable!("{:?} has a subcommand", container.map(|c| c.name)),
+        Run::Plain(run) => {
+            let name = command.name;
+            run(&mut Call {
+                machine,
+                connection,
+                args,
+                wall,
+                name,
+            })
+        }
+        Run::Container(_) => unreachable!("without a subcommand it fails its arity"),
     }
 }
 
@@ -243,11 +244,11 @@ fn unknown(name: &[u8], args: &[Bytes]) -> Reply {
         }
         let room = LIMIT - quoted.len();
         quoted.push(b'\'');
-        quoted.extend_from_slice(until_nul(arg, room));
+        quoted.extend_from_slice(first(room, arg));
         quoted.extend_from_slice(b"' ");
     }
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(until_nul(name, LIMIT));
+    text.extend_from_slice(first(LIMIT, name));
     text.extend_from_slice(b"', with args beginning with: ");
     text.extend_from_slice(&quoted);
     Reply::error(text)
@@ -258,17 +259,16 @@ fn unknown_subcommand(word: &[u8], container: &Command, origin: Origin) -> Reply
         return Reply::fixed_error("ERR Unknown Redis command called from script");
     }
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(until_nul(word, 128));
+    text.extend_from_slice(first(128, word));
     text.extend_from_slice(b"'. Try ");
     text.extend_from_slice(container.name.to_ascii_uppercase().as_bytes());
     text.extend_from_slice(b" HELP.");
     Reply::error(text)
 }
 
-/// The first `room` bytes of `text`, which ends at a zero byte: these errors are printed by C.
-fn until_nul(text: &[u8], room: usize) -> &[u8] {
-    let text = &text[..text.len().min(room)];
-    text.split(|byte| *byte == 0).next().unwrap_or_default()
+/// The first `room` bytes of `text`, or fewer if it ends before.
+fn first(room: usize, text: &[u8]) -> &[u8] {
+    until_nul(&text[..text.len().min(room)])
 }
 
 #[cfg(test)]

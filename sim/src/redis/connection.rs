@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::commands::Call;
 use super::machine::DATABASES;
 use super::numbers::parse_integer;
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
 
 /// What the server remembers about one connection.
 #[derive(Clone, Debug)]
@@ -75,6 +75,11 @@ pub(crate) fn select(call: &mut Call<'_>) -> Reply {
     let Some(db) = parse_integer(&call.args[0]) else {
         return Reply::NOT_AN_INTEGER;
     };
+    if i32::try_from(db).is_err() {
+        return Reply::fixed_error(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        );
+    }
     match usize::try_from(db) {
         Ok(db) if db < DATABASES => {
             call.connection.db = db;
@@ -152,7 +157,7 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Reply {
                     rename(call.connection, name)
                 }
                 _ => Err(Reply::error(
-                    [b"ERR Syntax error in HELLO option '", &**word, b"'"].concat(),
+                    [b"ERR Syntax error in HELLO option '", until_nul(word), b"'"].concat(),
                 )),
             };
             if let Err(error) = done {
@@ -204,6 +209,6 @@ pub(crate) fn client_setinfo(call: &mut Call<'_>) -> Reply {
     {
         Reply::OK
     } else {
-        Reply::error([b"ERR Unrecognized option '", &**attribute, b"'"].concat())
+        Reply::error([b"ERR Unrecognized option '", until_nul(attribute), b"'"].concat())
     }
 }

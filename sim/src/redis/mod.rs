@@ -33,7 +33,7 @@
 //! - The active cycle runs every 100 ms and is complete. A real server samples.
 //! - `CLIENT SETINFO` is accepted (7.2 has it; 7.0.15 answers with an error that every client
 //!   library ignores), and `COMMAND` lists nothing.
-//! - What scripts cannot have is listed in `lua.rs`.
+//! - What scripts cannot have is listed in `lua/mod.rs`.
 
 mod commands;
 mod connection;

@@ -2,9 +2,10 @@
 //! what changed, and expires keys in the background.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,8 +25,8 @@ struct Server {
     node: usize,
     machine: Rc<RefCell<Machine>>,
     connections: Cell<u64>,
-    /// Wakes the background expiry when the first deadline appears.
-    cycle: RefCell<Option<Waker>>,
+    /// The deadline that the background expiry waits for.
+    awaited: Cell<Option<u64>>,
 }
 
 /// Runs a server.
@@ -34,7 +35,7 @@ pub(crate) async fn serve(node: usize, id: NodeId, machine: Rc<RefCell<Machine>>
         node,
         machine,
         connections: Cell::new(0),
-        cycle: RefCell::default(),
+        awaited: Cell::default(),
     });
     world::spawn(node, expire(Rc::clone(&server)));
     let listener = Listener::bind(id)
@@ -89,12 +90,22 @@ impl Server {
             world.record(self.node, What::Executed { by, command });
         });
         self.record(machine.take_changes(), Some(peer));
-        if machine.next_deadline().is_some()
-            && let Some(waker) = self.cycle.take()
-        {
-            waker.wake();
+        let next = machine.next_deadline();
+        if next.is_some_and(|next| self.awaited.get().is_none_or(|awaited| next < awaited)) {
+            world::wake_expiry(self.node);
         }
         reply
+    }
+
+    /// How long until the cycle that deletes the next key, as the wall clock goes now, and
+    /// the world's time then.
+    fn next_cycle(&self) -> Option<(Millis, Millis)> {
+        let deadline = self.machine.borrow().next_deadline();
+        self.awaited.set(deadline);
+        let (now, wall) = with(|world| (world.now, world.wall(self.node)));
+        let due = now + deadline?.saturating_sub(wall);
+        let at = (due / CYCLE + 1) * CYCLE;
+        Some((at - now, at))
     }
 
     fn record(&self, changes: Vec<Change>, peer: Option<usize>) {
@@ -136,20 +147,31 @@ fn stored(entry: Entry) -> Stored {
 }
 
 /// Deletes expired keys at every tenth of a second of the server's process. Nobody can see
-/// the difference to a key that is only hidden, save by counting keys.
+/// the difference to a key that is only hidden, save by counting keys, or by setting the wall
+/// clock back.
 async fn expire(server: Rc<Server>) {
     loop {
-        let deadline = poll_fn(|context| match server.machine.borrow().next_deadline() {
-            Some(deadline) => Poll::Ready(deadline),
-            None => {
-                server.cycle.replace(Some(context.waker().clone()));
-                Poll::Pending
+        let (planned, mut sleep) = match server.next_cycle() {
+            Some((in_time, at)) => (Some(at), Some(Sleep::new(in_time))),
+            None => (None, None),
+        };
+        let slept = poll_fn(|context| {
+            if let Some(sleep) = &mut sleep
+                && Pin::new(sleep).poll(context).is_ready()
+            {
+                return Poll::Ready(true);
+            }
+            with(|world| world.nodes[server.node].expiry = Some(context.waker().clone()));
+            // A new key, or a clock that was set forward, brings it closer.
+            match server.next_cycle() {
+                Some((_, at)) if planned.is_none_or(|planned| at < planned) => Poll::Ready(false),
+                _ => Poll::Pending,
             }
         })
         .await;
-        let (now, wall) = with(|world| (world.now, world.wall(server.node)));
-        let due = now + deadline.saturating_sub(wall);
-        Sleep::new((due / CYCLE + 1) * CYCLE - now).await;
+        if !slept {
+            continue;
+        }
         let wall = with(|world| world.wall(server.node));
         let mut machine = server.machine.borrow_mut();
         machine.expire_due(wall);

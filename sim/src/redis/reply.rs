@@ -76,8 +76,19 @@ impl Reply {
     }
 }
 
-/// `text` with its line breaks turned into spaces.
+/// `text` up to its first zero byte: Redis prints errors and statuses with C, where it is the end.
+pub(crate) fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// `text` up to its first zero byte, with its line breaks turned into spaces.
 pub(crate) fn one_line(mut text: Vec<u8>) -> Bytes {
+    text.truncate(until_nul(&text).len());
+    unbroken(text)
+}
+
+/// `text` with its line breaks turned into spaces.
+pub(crate) fn unbroken(mut text: Vec<u8>) -> Bytes {
     for byte in &mut text {
         if matches!(byte, b'\r' | b'\n') {
             *byte = b' ';

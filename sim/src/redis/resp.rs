@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::connection::Protocol;
 use super::numbers::{format_double, parse_integer};
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
 
 /// The longest line: an inline command, or a length.
 const LINE_LIMIT: usize = 64 * 1024;
@@ -172,10 +172,8 @@ impl Decoder {
 
 /// Splits an inline command at spaces, quotes respected. Nothing if a quote is left open or is
 /// followed by anything but a space.
-fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
-    // C ends the line at a zero byte.
-    let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
-    let mut rest = line;
+pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
+    let mut rest = until_nul(line);
     let mut words = Vec::new();
     loop {
         rest = rest.trim_ascii_start();

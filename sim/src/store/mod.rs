@@ -130,6 +130,11 @@ pub struct Effect {
 }
 
 impl Table {
+    /// Loses every row. The sequence goes on: it orders what happened, whatever is left of it.
+    pub fn lose(&mut self) {
+        self.rows.clear();
+    }
+
     /// Executes one request.
     pub fn execute(&mut self, request: &Request) -> Effect {
         let (Operation::Read { row } | Operation::Claim { row, .. } | Operation::Write { row, .. }) =

@@ -12,8 +12,7 @@ use crate::net::{Listener, Stream};
 use crate::world::{self, with};
 
 /// Runs the store.
-pub(crate) async fn serve(node: usize) {
-    let table = Rc::new(RefCell::new(Table::default()));
+pub(crate) async fn serve(node: usize, table: Rc<RefCell<Table>>) {
     let listener = Listener::bind(NodeId::Store)
         .await
         .expect("a fresh host has every port free");

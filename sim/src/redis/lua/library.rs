@@ -6,9 +6,9 @@
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::{RUNNING, Running, sha_of, values};
+use super::{COMMAND, RUNNING, Running, sha_of, values};
 use crate::redis::commands::{self, Origin};
-use crate::redis::reply::Reply;
+use crate::redis::reply::{Reply, until_nul};
 
 /// An error as Redis's functions raise it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -61,6 +61,11 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
         "caught",
         lua.create_function(|lua, value: Value| unwrap(&value).value(lua))?,
     )?;
+    let overflowed = |_: &Lua, ()| {
+        with_running(|running| running.overflowed = true);
+        Ok(())
+    };
+    native.set("overflowed", lua.create_function(overflowed)?)?;
     native.set("explain", lua.create_function(explain)?)?;
     native.set("random", lua.create_function(random)?)?;
     native.set("randomseed", lua.create_function(randomseed)?)?;
@@ -70,7 +75,7 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
 }
 
 fn with_running<R>(work: impl FnOnce(&mut Running) -> R) -> R {
-    RUNNING.with_borrow_mut(|running| work(running.as_mut().expect("only scripts call this")))
+    RUNNING.with_borrow_mut(work)
 }
 
 /// Finds our error within mlua's wrapping.
@@ -103,7 +108,11 @@ fn explain(lua: &Lua, value: Value) -> mlua::Result<()> {
         },
         other => [b"ERR ".to_vec(), printed(lua, other.clone())?].concat(),
     };
-    let sha = with_running(|running| running.sha);
+    let overflow = text.windows(14).any(|window| window == b"stack overflow");
+    let sha = with_running(|running| {
+        running.overflowed |= overflow;
+        running.sha
+    });
     text.extend_from_slice(b" script: ");
     text.extend_from_slice(&sha);
     if let Some(place) = place(lua) {
@@ -120,7 +129,7 @@ fn printed(lua: &Lua, value: Value) -> mlua::Result<Vec<u8>> {
         Value::Nil => b"nil".to_vec(),
         Value::Boolean(truth) => truth.to_string().into_bytes(),
         other => match lua.coerce_string(other.clone())? {
-            Some(text) => text.as_bytes().to_vec(),
+            Some(text) => until_nul(&text.as_bytes()).to_vec(),
             None => other.type_name().as_bytes().to_vec(),
         },
     })
@@ -222,6 +231,11 @@ fn redis(lua: &Lua) -> mlua::Result<Table> {
 fn call(lua: &Lua, args: &MultiValue, raise: bool) -> mlua::Result<Value> {
     let (reply, resp3, from_command) = match request(args) {
         Ok(request) => with_running(|running| {
+            running.spent += COMMAND;
+            if running.killed {
+                // It may be unwinding through a coroutine, which has not heard of it yet.
+                return (Reply::fixed_error("ERR script killed"), false, true);
+            }
             let origin = Origin::Script {
                 read_only: running.read_only,
             };
@@ -229,10 +243,11 @@ fn call(lua: &Lua, args: &MultiValue, raise: bool) -> mlua::Result<Value> {
                 machine,
                 connection,
                 wall,
+                resp3,
                 ..
             } = running;
             let reply = commands::execute(machine, &request, connection, *wall, origin);
-            (reply, running.resp3, true)
+            (reply, *resp3, true)
         }),
         Err(error) => (error, false, false),
     };
@@ -269,7 +284,8 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
         return Raised::library("ERR wrong number or type of arguments").value(lua);
     };
     let text = text.as_bytes();
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let text = until_nul(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
     Raised::Table {
         text: Bytes::from([code, text].concat()),

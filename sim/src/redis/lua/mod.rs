@@ -12,24 +12,27 @@
 //!
 //! Known differences from Redis 7.0:
 //!
-//! - `cjson`, `cmsgpack`, `struct` and `os` are not there.
-//! - A script that executes more than [`BUDGET`] Lua instructions is killed, and cannot catch it.
-//!   Redis would let it run and answer `BUSY` to everybody else. Its writes stay, as with
-//!   `SCRIPT KILL` refused and the server shut down. A single call into the library, such as a
-//!   hard pattern or a huge `string.rep`, is not interrupted, and memory is not limited.
+//! - `cjson`, `cmsgpack` and `struct` are not there.
+//! - A script that executes more than [`BUDGET`] Lua instructions is killed and cannot catch it; a
+//!   command counts as [`COMMAND`] of them. What it wrote stays. Redis would let it run, answer
+//!   `BUSY` to everybody else, and let nobody kill it once it has written. A single call into the
+//!   library, such as a hard pattern or a huge `string.rep`, is not interrupted, and memory is not
+//!   limited.
 //! - `tostring` numbers tables and functions instead of showing their addresses, and the garbage
 //!   collector tells nothing. A table with tables or functions as keys is still traversed in the
-//!   order of their addresses, and weak tables are still emptied at the collector's leisure:
-//!   scripts that care are not deterministic here.
+//!   order of their addresses, and the collector still runs at its leisure, which shows in weak
+//!   tables and where calls are nested two hundred deep: scripts that care are not deterministic.
 //! - `error({})` without an `err` field crashes a real 7.0.15; here it is an error.
 //! - Replies nest at most [`values::DEPTH`] deep, in Redis thousands.
+//! - A function of the library that `prelude.lua` replaces loses the line of its caller if it is
+//!   called wrongly in a tail call, such as `return pairs(nil)`.
 //! - `getmetatable` of a library gives `nil` as in Redis, but such a table is a stand-in with a
 //!   metatable of its own; see `prelude.lua`.
 
 mod library;
 mod values;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
 use std::rc::Rc;
@@ -41,7 +44,8 @@ use sha1_smol::Sha1;
 use super::commands::Call;
 use super::connection::Connection;
 use super::machine::Machine;
-use super::reply::Reply;
+use super::reply::{Reply, until_nul};
+use super::resp::split_words;
 use library::Raised;
 pub(crate) use library::UNSEEDED;
 
@@ -53,13 +57,15 @@ pub(crate) type Sha = [u8; 40];
 const BUDGET: u32 = 10_000_000;
 /// How often the budget is looked at.
 const INTERVAL: u32 = 10_000;
+/// What a command costs, in instructions: about the time that it takes.
+const COMMAND: u32 = 100;
 /// How many compiled scripts a thread keeps. Beyond that it starts again: a program that sends so
 /// many different texts will not send one twice.
 const KEPT: usize = 1024;
 
 thread_local! {
-    static VM: OnceCell<Vm> = const { OnceCell::new() };
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    static VM: RefCell<Option<Rc<Vm>>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Running> = RefCell::new(Running::idle());
 }
 
 /// What is compiled and shared by all servers of a thread.
@@ -81,8 +87,10 @@ pub(crate) struct Compiled {
     read_only: bool,
 }
 
-/// A script that is running, and what its server lent it.
+/// A script that is running, and what its server lent it. There is one per thread, used again and
+/// again in its place: moving it about would cost as much as a small script.
 struct Running {
+    /// Swapped with the server's at both ends; empty between scripts.
     machine: Machine,
     /// The script's own: selecting another database ends with it.
     connection: Connection,
@@ -91,9 +99,11 @@ struct Running {
     /// The script asked for replies as in RESP3.
     resp3: bool,
     sha: Sha,
-    /// How often the budget has been looked at.
-    ticks: u32,
+    /// How much of the budget is used.
+    spent: u32,
     killed: bool,
+    /// The script used up one of Lua's stacks, caught or not.
+    overflowed: bool,
     /// What ended the script, in the words of the reply.
     failure: Option<Bytes>,
 }
@@ -132,20 +142,7 @@ pub(crate) fn compile(body: &Bytes) -> Result<Rc<Compiled>, Reply> {
 
 /// Runs `script` on the server of `call`.
 pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut Call<'_>) -> Reply {
-    let mut connection = Connection::new(0);
-    connection.db = call.connection.db;
-    let running = Running {
-        machine: mem::take(call.machine),
-        connection,
-        wall: call.wall,
-        read_only: script.read_only,
-        resp3: false,
-        sha: script.sha,
-        ticks: 0,
-        killed: false,
-        failure: None,
-    };
-    RUNNING.set(Some(running));
+    RUNNING.with_borrow_mut(|running| running.begin(script, call));
     let outcome = with_vm(|vm| {
         vm.lua
             .set_global_hook(HookTriggers::new().every_nth_instruction(INTERVAL), tick)?;
@@ -154,15 +151,51 @@ pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut 
         let (ok, value): (bool, Value) = vm.run.call((&script.function, keys, args))?;
         Ok(ok.then(|| values::to_reply(&value, &vm.fields, 0)))
     });
-    let running = RUNNING.take().expect("nobody else takes it");
-    *call.machine = running.machine;
-    if running.killed {
-        return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
+    RUNNING.with_borrow_mut(|running| {
+        mem::swap(&mut running.machine, call.machine);
+        if running.killed || running.overflowed {
+            // Lua's stacks keep the size they reached, and so the next overflow would come at
+            // another depth. A new Lua costs a millisecond; this is rare.
+            VM.take();
+        }
+        if mem::take(&mut running.killed) {
+            return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
+        }
+        match outcome {
+            Ok(Some(reply)) => reply.resolve(running.resp3),
+            Ok(None) => Reply::error(running.failure.take().unwrap_or_default()),
+            Err(error) => broken(&error),
+        }
+    })
+}
+
+impl Running {
+    fn idle() -> Self {
+        Self {
+            machine: Machine::new(),
+            connection: Connection::new(0),
+            wall: 0,
+            read_only: false,
+            resp3: false,
+            sha: [0; 40],
+            spent: 0,
+            killed: false,
+            overflowed: false,
+            failure: None,
+        }
     }
-    match outcome {
-        Ok(Some(reply)) => reply.resolve(running.resp3),
-        Ok(None) => Reply::error(running.failure.unwrap_or_default()),
-        Err(error) => broken(&error),
+
+    fn begin(&mut self, script: &Compiled, call: &mut Call<'_>) {
+        mem::swap(&mut self.machine, call.machine);
+        self.connection.db = call.connection.db;
+        self.wall = call.wall;
+        self.read_only = script.read_only;
+        self.resp3 = false;
+        self.sha = script.sha;
+        self.spent = 0;
+        self.killed = false;
+        self.overflowed = false;
+        self.failure = None;
     }
 }
 
@@ -172,16 +205,19 @@ fn broken(error: &mlua::Error) -> Reply {
 }
 
 fn with_vm<R>(work: impl FnOnce(&Vm) -> R) -> R {
-    VM.with(|vm| work(vm.get_or_init(|| Vm::new().expect("the prelude is valid"))))
+    let vm = VM.with_borrow_mut(|vm| {
+        let fresh = || Rc::new(Vm::new().expect("the prelude is valid"));
+        Rc::clone(vm.get_or_insert_with(fresh))
+    });
+    work(&vm)
 }
 
 /// Called every [`INTERVAL`] instructions, and at every one once the script is condemned: it may
 /// then catch the error only where it is about to end anyway.
 fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
     let over = RUNNING.with_borrow_mut(|running| {
-        let Some(running) = running else { return false };
-        running.ticks += 1;
-        running.killed |= running.ticks > BUDGET / INTERVAL;
+        running.spent += INTERVAL;
+        running.killed |= running.spent > BUDGET;
         running.killed
     });
     if !over {
@@ -193,10 +229,10 @@ fn tick(lua: &Lua, _: &mlua::debug::Debug) -> mlua::Result<VmState> {
 
 impl Vm {
     fn new() -> mlua::Result<Self> {
-        // Lua's own pcall: the safe one lets no script catch a panic of ours, but panics end the
-        // process's run anyway, and it costs every script that uses it.
-        let options = LuaOptions::new().catch_rust_panics(false);
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, options)?;
+        let lua = Lua::new_with(
+            StdLib::TABLE | StdLib::STRING | StdLib::MATH,
+            LuaOptions::new(),
+        )?;
         let native = library::table(&lua)?;
         let (run, compile, environment): (Function, Function, Table) = lua
             .load(include_str!("prelude.lua"))
@@ -214,11 +250,20 @@ impl Vm {
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for word in words {
-            table.raw_push(self.lua.create_string(word)?)?;
+        let text = |word| std::str::from_utf8(word);
+        if words.iter().all(|word| text(word).is_ok()) {
+            // The short way: a `str` goes straight onto Lua's stack. An exact length lets Lua make
+            // the table in one piece.
+            let words = words
+                .iter()
+                .map(|word| text(word).expect("it was a moment ago"));
+            return self.lua.create_sequence_from(words);
         }
-        Ok(table)
+        let words: Vec<LuaString> = words
+            .iter()
+            .map(|word| self.lua.create_string(word))
+            .collect::<mlua::Result<_>>()?;
+        self.lua.create_sequence_from(words)
     }
 }
 
@@ -247,25 +292,25 @@ fn read_shebang(body: &[u8]) -> Result<(&[u8], bool), Reply> {
     if !body.starts_with(b"#!") {
         return Ok((body, false));
     }
-    let Some(end) = body.iter().position(|byte| *byte == b'\n') else {
-        return Err(Reply::fixed_error("ERR Invalid script shebang"));
-    };
+    let invalid = || Reply::fixed_error("ERR Invalid script shebang");
+    let end = until_nul(body)
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .ok_or_else(invalid)?;
+    let words = split_words(&body[..end]).ok_or_else(invalid)?;
+    let (engine, options) = words.split_first().ok_or_else(invalid)?;
     let refuse = |why: &str, what: &[u8]| Err(Reply::error([why.as_bytes(), what].concat()));
-    let mut words = body[..end]
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    match words.next() {
-        Some(b"#!lua") => {}
-        other => {
-            let engine = other.unwrap_or_default();
-            return refuse("ERR Unexpected engine in script shebang: ", engine);
-        }
+    if *engine != "#!lua" {
+        return refuse("ERR Unexpected engine in script shebang: ", engine);
     }
     let mut read_only = false;
-    for word in words {
+    for word in options {
         let Some(flags) = word.strip_prefix(b"flags=") else {
             return refuse("ERR Unknown lua shebang option: ", word);
         };
+        if flags.is_empty() {
+            continue;
+        }
         for flag in flags.split(|byte| *byte == b',') {
             if !FLAGS.contains(&flag) {
                 return refuse("ERR Unexpected flag in script shebang: ", flag);

@@ -12,7 +12,8 @@ local native = ...
 local error, type, select, tostring = error, type, select, tostring
 local rawget, rawset, rawequal, next, setmetatable = rawget, rawset, rawequal, next, setmetatable
 local raw_pairs, raw_pcall, raw_xpcall, raw_loadstring = pairs, pcall, xpcall, loadstring
-local format, concat, byte = string.format, table.concat, string.byte
+local format, concat = string.format, table.concat
+local byte, find, match = string.byte, string.find, string.match
 
 local READONLY = "Attempt to modify a readonly table"
 
@@ -124,9 +125,14 @@ end
 -- Errors ----------------------------------------------------------------------------------------
 
 -- An error from one of Redis's own functions travels as a foreign value; `native.caught` turns it
--- into what Redis would have raised.
+-- into what Redis would have raised. Overflows are reported even if the script goes on.
 local function caught(value)
-  if type(value) == "userdata" then return native.caught(value) end
+  local kind = type(value)
+  if kind == "userdata" then return native.caught(value) end
+  if kind == "string" and (find(value, "stack overflow", 1, true)
+      or value == "error in error handling") then
+    native.overflowed()
+  end
   return value
 end
 
@@ -138,6 +144,7 @@ local function settle(ok, ...)
 end
 
 function globals.pcall(...)
+  if select("#", ...) == 0 then return raw_pcall(nil) end
   return settle(raw_pcall(...))
 end
 
@@ -245,7 +252,8 @@ getmetatable("").__index = strings
 getmetatable("").__metatable = freeze({ __index = globals.string })
 
 local function missing(_, name)
-  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  name = match(tostring(name), "^[^%z]*")
+  error("Script attempted to access nonexistent global variable '" .. name .. "'", 2)
 end
 setmetatable(globals, { __index = missing })
 local environment = freeze(globals, freeze({ __index = missing }))
@@ -253,10 +261,15 @@ rawset(globals, "_G", environment)
 
 local explain = native.explain
 
+local function settle_run(ok, ...)
+  if not ok and (...) == "error in error handling" then native.overflowed() end
+  return ok, ...
+end
+
 local function run(script, keys, args)
   numbered, last_number = nil, 0
   globals.KEYS, globals.ARGV = keys, args
-  return raw_xpcall(script, explain)
+  return settle_run(raw_xpcall(script, explain))
 end
 
 local function compile(source)

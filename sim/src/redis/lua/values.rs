@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::redis::numbers::format_double;
-use crate::redis::reply::{Reply, one_line};
+use crate::redis::reply::{Reply, one_line, unbroken};
 
 /// How deep a script's reply may nest.
 pub(crate) const DEPTH: usize = 500;
@@ -96,7 +96,7 @@ fn table_to_reply(table: &Table, fields: &Fields, depth: usize) -> Reply {
         return Reply::Set(members.map(|(member, _)| nested(&member)).collect());
     }
     if let Value::String(digits) = field(&fields.big_number) {
-        return Reply::BigNumber(one_line(digits.as_bytes().to_vec()));
+        return Reply::BigNumber(unbroken(digits.as_bytes().to_vec()));
     }
     if let Value::Table(verbatim) = field(&fields.verbatim) {
         let part = |name| match verbatim.raw_get(name) {

@@ -1,0 +1,49 @@
+//! The scenarios that come with fencepost: the TOML files beside this crate's `src`.
+
+use crate::load::{BadScenario, load};
+use crate::scenario::Scenario;
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../", $name, ".toml")))),*]
+    };
+}
+
+/// The built-in scenarios: name and file, in the order of reports.
+pub const FILES: &[(&str, &str)] = files![
+    "calm",
+    "slow-work",
+    "gc-pause",
+    "pause-after-check",
+    "delayed-write",
+    "crashed-holder",
+    "crash-between",
+    "cut-off-holder",
+    "server-clock-step",
+    "server-clock-back",
+    "lost-acquire-reply",
+    "late-acquire-replies",
+    "replayed-release",
+    "redis-restart",
+    "herd",
+    "herd-fine-grained",
+];
+
+/// A built-in scenario by its name, with some of its values changed; nothing if there is none
+/// of that name.
+pub fn get(
+    name: &str,
+    overrides: &[(String, String)],
+) -> Option<Result<Scenario, Box<BadScenario>>> {
+    let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
+    Some(load(&format!("{name}.toml"), text, overrides))
+}
+
+/// Every built-in scenario.
+pub fn all() -> Vec<Scenario> {
+    let load = |(name, text): &(&str, &str)| {
+        load(&format!("{name}.toml"), text, &[])
+            .unwrap_or_else(|error| panic!("built-in scenario {name}: {error:?}"))
+    };
+    FILES.iter().map(load).collect()
+}

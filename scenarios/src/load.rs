@@ -1,0 +1,670 @@
+//! Scenario files: TOML in, a [`Scenario`] or an error that points at the line out.
+//!
+//! Deliberately absent: defaults for anything that changes a verdict. A file says its TTL, its
+//! time-outs and its end itself.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+
+use algorithms::{Family, Settings};
+use miette::{Diagnostic, NamedSource, SourceSpan};
+use serde::Deserialize;
+use sim::Millis;
+use sim::fault::{Data, KINDS, Point};
+use sim::store::Comparator;
+use thiserror::Error;
+use toml::Spanned;
+
+use crate::invariants;
+use crate::landmark::Landmark;
+use crate::matrix::FEW_RUNS;
+use crate::scenario::{Expectation, FaultKind, FaultRange, Role, Scenario, WhenRange};
+use crate::work::{self, WorkKind};
+
+/// What is wrong with a scenario file, where, and what would be right.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{what}")]
+#[diagnostic()]
+pub struct BadScenario {
+    what: String,
+    #[source_code]
+    file: NamedSource<String>,
+    #[label("{label}")]
+    at: SourceSpan,
+    label: String,
+    #[help]
+    help: Option<String>,
+}
+
+/// Loads a scenario from the text of a file. `overrides` are dotted keys and their new values,
+/// as in `lock.ttl` and `10s`.
+pub fn load(
+    file_name: &str,
+    text: &str,
+    overrides: &[(String, String)],
+) -> Result<Scenario, Box<BadScenario>> {
+    if overrides.is_empty() {
+        return parse(file_name, text);
+    }
+    // The file itself is checked first, so that its errors point into it.
+    parse(file_name, text)?;
+    let mut table: toml::Table = toml::from_str(text).expect("parsed above");
+    for (key, value) in overrides {
+        set(&mut table, key, value);
+    }
+    let changed = toml::to_string(&table).expect("a table can be written");
+    parse(&format!("{file_name}, changed by --set"), &changed)
+}
+
+fn set(table: &mut toml::Table, key: &str, value: &str) {
+    // A number or a list is one; everything else is a string, so that nobody must quote.
+    let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    // A bare name is a parameter of the lock.
+    let mut path: Vec<&str> = key.split('.').collect();
+    if path.len() == 1 && !table.contains_key(key) {
+        path.insert(0, "lock");
+    }
+    let (last, parents) = path.split_last().expect("split gives at least one part");
+    let mut table = table;
+    for parent in parents {
+        let entry = table
+            .entry(*parent)
+            .or_insert_with(|| toml::Table::new().into());
+        if !entry.is_table() {
+            *entry = toml::Table::new().into();
+        }
+        table = entry.as_table_mut().expect("made one above");
+    }
+    table.insert((*last).to_owned(), value);
+}
+
+type Text = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Text,
+    title: String,
+    story: String,
+    reaches: Option<Text>,
+    seeds: Option<Spanned<u64>>,
+    world: World,
+    client: Client,
+    lock: Lock,
+    work: Work,
+    #[serde(default)]
+    fault: Vec<Spanned<FaultEntry>>,
+    #[serde(default)]
+    expect: BTreeMap<Text, Spanned<Expect>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct World {
+    clients: Spanned<u16>,
+    latency: Text,
+    ends: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Client {
+    retry: Text,
+    redis_timeout: Text,
+    store_timeout: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lock {
+    ttl: Text,
+    renew_every: Option<Text>,
+    server_timeout: Option<Text>,
+    comparator: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Work {
+    kind: Text,
+    keys: Spanned<u16>,
+    items: Spanned<u16>,
+    takes: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultEntry {
+    kind: Text,
+    node: Option<Text>,
+    between: Option<Spanned<Vec<Text>>>,
+    from: Option<Text>,
+    to: Option<Text>,
+    lasts: Option<Text>,
+    after: Option<Text>,
+    by: Option<Text>,
+    data: Option<Text>,
+    at: Option<Text>,
+    when: Option<Spanned<When>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct When {
+    client: Text,
+    point: Text,
+    nth: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expect {
+    #[serde(default)]
+    must: Vec<Text>,
+    #[serde(default)]
+    may: Vec<Text>,
+    why: Text,
+}
+
+/// Where the errors of one file come from.
+struct Reader<'a> {
+    file_name: &'a str,
+    text: &'a str,
+}
+
+type Read<T> = Result<T, Box<BadScenario>>;
+
+fn parse(file_name: &str, text: &str) -> Read<Scenario> {
+    let reader = Reader { file_name, text };
+    let file: File = toml::from_str(text).map_err(|error| reader.of_toml(&error))?;
+    reader.scenario(file)
+}
+
+impl Reader<'_> {
+    fn error(&self, at: Range<usize>, what: impl Into<String>, label: &str) -> Box<BadScenario> {
+        Box::new(BadScenario {
+            what: what.into(),
+            file: NamedSource::new(self.file_name, self.text.to_owned()).with_language("toml"),
+            at: (at.start, at.len()).into(),
+            label: label.to_owned(),
+            help: None,
+        })
+    }
+
+    fn of_toml(&self, error: &toml::de::Error) -> Box<BadScenario> {
+        let at = error.span().unwrap_or(0..0);
+        let mut bad = self.error(at.clone(), error.message(), "here");
+        // serde lists what it knows after "expected one of"; name the nearest.
+        let wrong = self.text.get(at).unwrap_or_default();
+        let known = error.message().split('`').skip(3).step_by(2);
+        bad.help = nearest(wrong, known).map(|near| format!("did you mean `{near}`?"));
+        bad
+    }
+
+    /// One of some names, or an error that lists them and suggests the nearest.
+    fn one_of<'n, T>(
+        &self,
+        what: &str,
+        name: &Text,
+        all: impl Iterator<Item = (&'n str, T)>,
+    ) -> Read<T> {
+        let (names, values): (Vec<_>, Vec<T>) = all.unzip();
+        let wrong = name.get_ref();
+        if let Some(place) = names.iter().position(|known| known == wrong) {
+            return Ok(values.into_iter().nth(place).expect("as many as names"));
+        }
+        let mut bad = self.error(
+            name.span(),
+            format!("there is no {what} `{wrong}`"),
+            &format!("not a {what}"),
+        );
+        let suggestion = nearest(wrong, names.iter().copied());
+        let listed = format!("one of: {}", names.join(", "));
+        bad.help = Some(match suggestion {
+            Some(near) => format!("did you mean `{near}`? It must be {listed}"),
+            None => format!("it must be {listed}"),
+        });
+        Err(bad)
+    }
+
+    fn length(&self, text: &Text) -> Read<Millis> {
+        millis(text.get_ref()).ok_or_else(|| {
+            let what = format!("`{}` is not a length of time", text.get_ref());
+            let mut bad = self.error(text.span(), what, "not a length of time");
+            bad.help =
+                Some("write it in whole milliseconds or more: \"30s\", \"1500ms\", \"2m\"".into());
+            bad
+        })
+    }
+
+    fn lengths(&self, text: &Text) -> Read<RangeInclusive<Millis>> {
+        let range = self.signed(text)?;
+        let (low, high) = (*range.start(), *range.end());
+        match (u64::try_from(low), u64::try_from(high)) {
+            (Ok(low), Ok(high)) => Ok(low..=high),
+            _ => Err(self.error(
+                text.span(),
+                "a length of time cannot be negative",
+                "negative",
+            )),
+        }
+    }
+
+    fn signed(&self, text: &Text) -> Read<RangeInclusive<i64>> {
+        let written = text.get_ref();
+        let (low, high) = written.split_once("..").unwrap_or((written, written));
+        let side = |side: &str| {
+            let side = side.trim();
+            match side.strip_prefix('-') {
+                Some(back) => millis(back).map(|length| -(length as i64)),
+                None => millis(side).map(|length| length as i64),
+            }
+        };
+        let help = "write one length of time, \"30s\", or a range with the smaller side first, \"1ms..5ms\"";
+        match (side(low), side(high)) {
+            (Some(low), Some(high)) if low <= high => Ok(low..=high),
+            (Some(_), Some(_)) => {
+                let mut bad = self.error(
+                    text.span(),
+                    format!("the range `{written}` is empty"),
+                    "the first side is the larger one",
+                );
+                bad.help = Some(help.into());
+                Err(bad)
+            }
+            _ => {
+                let what = format!("`{written}` is not a range of times");
+                let mut bad = self.error(text.span(), what, "not a range of times");
+                bad.help = Some(help.into());
+                Err(bad)
+            }
+        }
+    }
+
+    fn at_least_one(&self, number: &Spanned<u16>, what: &str) -> Read<u16> {
+        let value = *number.get_ref();
+        if value == 0 {
+            return Err(self.error(
+                number.span(),
+                format!("{what} must be at least 1"),
+                "too few",
+            ));
+        }
+        Ok(value)
+    }
+
+    fn scenario(&self, file: File) -> Read<Scenario> {
+        let name = file.name.get_ref().clone();
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || !name.chars().all(is_name) {
+            let mut bad = self.error(file.name.span(), "this is no name for a scenario", "here");
+            bad.help = Some("use small letters, digits and hyphens, as in `gc-pause`".into());
+            return Err(bad);
+        }
+        let marks = Landmark::ALL.iter().map(|mark| (mark.name(), *mark));
+        let reaches = file
+            .reaches
+            .as_ref()
+            .map(|mark| self.one_of("landmark", mark, marks))
+            .transpose()?;
+        let kinds = work::ALL.iter().map(|kind| (kind.name(), *kind));
+        let work: &dyn WorkKind = self.one_of("kind of work", &file.work.kind, kinds)?;
+        let clients = self.at_least_one(&file.world.clients, "clients")?;
+        let optional =
+            |text: &Option<Text>| text.as_ref().map(|text| self.length(text)).transpose();
+        let comparators = [
+            ("strict", Comparator::Strict),
+            ("at-least", Comparator::AtLeast),
+        ];
+        let comparator = match &file.lock.comparator {
+            Some(text) => self.one_of("comparator", text, comparators.into_iter())?,
+            None => Comparator::Strict,
+        };
+        let ttl = self.length(&file.lock.ttl)?;
+        if ttl == 0 {
+            return Err(self.error(file.lock.ttl.span(), "a lease of no time is none", "here"));
+        }
+        let lock = Settings {
+            ttl,
+            renew_every: optional(&file.lock.renew_every)?,
+            server_timeout: optional(&file.lock.server_timeout)?,
+            comparator,
+        };
+        if lock.renew_every == Some(0) {
+            let at = file.lock.renew_every.as_ref().map_or(0..0, Spanned::span);
+            return Err(self.error(at, "a lock cannot be refreshed all the time", "too often"));
+        }
+        let faults = file.fault.iter().map(|fault| self.fault(fault, clients));
+        let scenario = Scenario {
+            name,
+            title: file.title,
+            story: file.story.trim().to_owned(),
+            reaches,
+            seeds: file.seeds.as_ref().map(|seeds| *seeds.get_ref()),
+            clients,
+            latency: self.lengths(&file.world.latency)?,
+            ends: self.length(&file.world.ends)?,
+            retry: self.lengths(&file.client.retry)?,
+            redis_timeout: self.length(&file.client.redis_timeout)?,
+            store_timeout: self.length(&file.client.store_timeout)?,
+            lock,
+            work,
+            keys: self.at_least_one(&file.work.keys, "keys")?,
+            items: self.at_least_one(&file.work.items, "items")?,
+            takes: self.lengths(&file.work.takes)?,
+            faults: faults.collect::<Read<_>>()?,
+            expect: Vec::new(),
+        };
+        self.check_end(&scenario, &file.world.ends, &file.fault)?;
+        let capped = scenario.seeds.is_some_and(|seeds| seeds < FEW_RUNS);
+        let expect = file
+            .expect
+            .iter()
+            .map(|(of, entry)| self.expectation(of, entry, work, capped));
+        Ok(Scenario {
+            expect: expect.collect::<Read<_>>()?,
+            ..scenario
+        })
+    }
+
+    /// After every fault there must be time to see whether the lock comes free again.
+    fn check_end(
+        &self,
+        scenario: &Scenario,
+        ends: &Text,
+        files: &[Spanned<FaultEntry>],
+    ) -> Read<()> {
+        for (fault, file) in scenario.faults.iter().zip(files) {
+            let strikes = match &fault.when {
+                WhenRange::At(at) => *at.end(),
+                WhenRange::Point { .. } => *scenario.takes.end(),
+            };
+            let patience = scenario.lock.ttl + invariants::PATIENCE;
+            let needs = strikes + fault.kind.longest() + patience;
+            if scenario.ends < needs {
+                let kind = file.get_ref().kind.get_ref();
+                let what = format!(
+                    "the run ends before anybody can tell whether the {kind} leaves the lock stuck"
+                );
+                let mut bad = self.error(ends.span(), what, "too early");
+                bad.help = Some(format!(
+                    "it must be \"{}s\" or later: the {kind} can strike at {} s, last or step {} s, \
+                     and a ttl and 5 s more must pass",
+                    needs.div_ceil(1_000),
+                    strikes as f64 / 1_000.0,
+                    fault.kind.longest() as f64 / 1_000.0,
+                ));
+                return Err(bad);
+            }
+        }
+        Ok(())
+    }
+
+    fn role(&self, role: &Text, clients: u16) -> Read<Role> {
+        let number = |prefix: &str| role.get_ref().strip_prefix(prefix)?.parse::<u16>().ok();
+        let found = match role.get_ref().as_str() {
+            "lock" => Some(Role::Lock),
+            "store" => Some(Role::Store),
+            _ => number("client-")
+                .filter(|number| (1..=clients).contains(number))
+                .map(Role::Client)
+                .or_else(|| {
+                    number("lock-")
+                        .filter(|number| *number > 0)
+                        .map(Role::LockServer)
+                }),
+        };
+        found.ok_or_else(|| {
+            let what = format!("there is no node `{}`", role.get_ref());
+            let mut bad = self.error(role.span(), what, "no such node");
+            bad.help = Some(format!(
+                "it must be client-1 to client-{clients}, `lock` for every server that the lock \
+                 lives on, lock-1, lock-2, ... for one of them, or `store`"
+            ));
+            bad
+        })
+    }
+
+    fn fault(&self, entry: &Spanned<FaultEntry>, clients: u16) -> Read<FaultRange> {
+        let fault = entry.get_ref();
+        let kinds = KINDS.iter().map(|&(name, built)| (name, (name, built)));
+        let (kind, built) = self.one_of("kind of fault", &fault.kind, kinds)?;
+        if !built {
+            let what = format!("faults of the kind `{kind}` cannot be played yet");
+            let mut bad = self.error(fault.kind.span(), what, "not built yet");
+            let built = KINDS
+                .iter()
+                .filter(|(_, built)| *built)
+                .map(|(name, _)| *name);
+            bad.help = Some(format!(
+                "built are: {}",
+                built.collect::<Vec<_>>().join(", ")
+            ));
+            return Err(bad);
+        }
+        self.check_fields(fault, kind)?;
+        let needs = |name: &str| {
+            let mut bad = self.error(
+                fault.kind.span(),
+                format!("a {kind} needs `{name}`"),
+                "of this fault",
+            );
+            bad.help = Some(example(kind).to_owned());
+            bad
+        };
+        let role = |text: &Option<Text>, name: &str| match text {
+            Some(text) => self.role(text, clients),
+            None => Err(needs(name)),
+        };
+        let lengths = |text: &Option<Text>, name: &str| match text {
+            Some(text) => self.lengths(text),
+            None => Err(needs(name)),
+        };
+        let between = || {
+            let sides = fault.between.as_ref().ok_or_else(|| needs("between"))?;
+            let [a, b] = sides.get_ref().as_slice() else {
+                let mut bad = self.error(sides.span(), "a link has two sides", "not two");
+                bad.help = Some(example(kind).to_owned());
+                return Err(bad);
+            };
+            Ok((self.role(a, clients)?, self.role(b, clients)?))
+        };
+        let kind = match kind {
+            "pause" => FaultKind::Pause {
+                node: role(&fault.node, "node")?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
+            "crash" => FaultKind::Crash {
+                node: role(&fault.node, "node")?,
+            },
+            "restart" => FaultKind::Restart {
+                node: role(&fault.node, "node")?,
+                after: lengths(&fault.after, "after")?,
+                data: self.one_of(
+                    "way of treating data",
+                    fault.data.as_ref().ok_or_else(|| needs("data"))?,
+                    [("kept", Data::Kept), ("lost", Data::Lost)].into_iter(),
+                )?,
+            },
+            "hold" => FaultKind::Hold {
+                between: between()?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
+            "reset" => FaultKind::Reset {
+                between: between()?,
+            },
+            "drop-replies" => FaultKind::DropReplies {
+                to: role(&fault.to, "to")?,
+                from: role(&fault.from, "from")?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
+            "clock-step" => FaultKind::ClockStep {
+                node: role(&fault.node, "node")?,
+                by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
+            },
+            other => unreachable!("{other} is listed as built"),
+        };
+        Ok(FaultRange {
+            kind,
+            when: self.when(fault, clients)?,
+        })
+    }
+
+    fn when(&self, fault: &FaultEntry, clients: u16) -> Read<WhenRange> {
+        match (&fault.at, &fault.when) {
+            (Some(at), None) => Ok(WhenRange::At(self.lengths(at)?)),
+            (None, Some(when)) => {
+                let when = when.get_ref();
+                let Role::Client(client) = self.role(&when.client, clients)? else {
+                    return Err(self.error(
+                        when.client.span(),
+                        "only clients reach points",
+                        "here",
+                    ));
+                };
+                let points = Point::ALL.iter().map(|point| (point.name(), *point));
+                let point = self.one_of("point", &when.point, points)?;
+                let nth = when.nth.as_ref().map_or(1, |nth| *nth.get_ref());
+                if nth == 0 {
+                    let at = when.nth.as_ref().map_or(0..0, Spanned::span);
+                    return Err(self.error(at, "times are counted from 1", "here"));
+                }
+                Ok(WhenRange::Point { client, point, nth })
+            }
+            (None, None) | (Some(_), Some(_)) => {
+                let what = "a fault strikes either `at` a time or `when` a client reaches a point";
+                let mut bad = self.error(fault.kind.span(), what, "of this fault");
+                bad.help = Some(
+                    "at = \"20s\", or when = { client = \"client-1\", point = \"before-write\" }"
+                        .into(),
+                );
+                Err(bad)
+            }
+        }
+    }
+
+    /// A fault says nothing that its kind does not have.
+    fn check_fields(&self, fault: &FaultEntry, kind: &str) -> Read<()> {
+        let given = [
+            ("node", fault.node.as_ref().map(Spanned::span)),
+            ("between", fault.between.as_ref().map(Spanned::span)),
+            ("from", fault.from.as_ref().map(Spanned::span)),
+            ("to", fault.to.as_ref().map(Spanned::span)),
+            ("lasts", fault.lasts.as_ref().map(Spanned::span)),
+            ("after", fault.after.as_ref().map(Spanned::span)),
+            ("by", fault.by.as_ref().map(Spanned::span)),
+            ("data", fault.data.as_ref().map(Spanned::span)),
+        ];
+        let has: &[&str] = match kind {
+            "pause" => &["node", "lasts"],
+            "crash" => &["node"],
+            "restart" => &["node", "after", "data"],
+            "hold" => &["between", "lasts"],
+            "reset" => &["between"],
+            "drop-replies" => &["from", "to", "lasts"],
+            "clock-step" => &["node", "by"],
+            other => unreachable!("{other} is listed as built"),
+        };
+        for (name, span) in given {
+            if let Some(span) = span.filter(|_| !has.contains(&name)) {
+                let mut bad = self.error(
+                    span,
+                    format!("a {kind} has no `{name}`"),
+                    "not for this kind",
+                );
+                bad.help = Some(example(kind).to_owned());
+                return Err(bad);
+            }
+        }
+        Ok(())
+    }
+
+    fn expectation(
+        &self,
+        of: &Text,
+        entry: &Spanned<Expect>,
+        work: &dyn WorkKind,
+        capped: bool,
+    ) -> Read<Expectation> {
+        let families = Family::ALL.iter().map(|family| family.name());
+        let names = algorithms::ALL.iter().map(|algorithm| algorithm.name());
+        let subjects = families.chain(names).map(|name| (name, name));
+        let of_whom = self.one_of("family or algorithm", of, subjects)?;
+        let entry = entry.get_ref();
+        let own = work.invariant().map(|invariant| invariant.name());
+        let judged = invariants::ALL
+            .iter()
+            .map(|invariant| invariant.name())
+            .filter(|name| {
+                let of_a_work = work::ALL.iter().any(|kind| {
+                    kind.invariant()
+                        .is_some_and(|invariant| invariant.name() == *name)
+                });
+                own == Some(*name) || !of_a_work
+            });
+        let invariants = |texts: &[Text]| {
+            let name = |text: &Text| {
+                self.one_of(
+                    "invariant of this work",
+                    text,
+                    judged.clone().map(|name| (name, name)),
+                )
+            };
+            texts.iter().map(name).collect::<Read<Vec<&'static str>>>()
+        };
+        if let Some(first) = entry.must.first().filter(|_| capped) {
+            let what = format!("below {FEW_RUNS} seeds nothing can be demanded");
+            let mut bad = self.error(first.span(), what, "a `must` in a capped scenario");
+            bad.help = Some("say `may`, or raise `seeds`".into());
+            return Err(bad);
+        }
+        if entry.why.get_ref().trim().is_empty() {
+            return Err(self.error(entry.why.span(), "an expectation needs a reason", "empty"));
+        }
+        Ok(Expectation {
+            of: of_whom.to_owned(),
+            must: invariants(&entry.must)?,
+            may: invariants(&entry.may)?,
+            why: entry.why.get_ref().clone(),
+        })
+    }
+}
+
+/// A fault of each kind as it should be written.
+fn example(kind: &str) -> &'static str {
+    match kind {
+        "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
+        "crash" => r#"as in: kind = "crash", node = "client-1""#,
+        "restart" => {
+            r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
+        }
+        "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
+        "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
+        "drop-replies" => {
+            r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
+        }
+        "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
+        _ => "",
+    }
+}
+
+/// A length of time in whole milliseconds.
+fn millis(text: &str) -> Option<Millis> {
+    let length = humantime::parse_duration(text.trim()).ok()?;
+    let whole = length.subsec_nanos() % 1_000_000 == 0;
+    // A year is more than any run needs, and far from overflow.
+    let millis = Millis::try_from(length.as_millis()).ok()?;
+    (whole && millis <= 366 * 24 * 3_600_000).then_some(millis)
+}
+
+/// The known name that a wrong one most likely means.
+pub fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    known
+        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
+        .map(|(_, name)| name)
+}
