@@ -80,31 +80,14 @@ pub fn replays(matrix: &Matrix, options: &TableOptions) -> String {
     text
 }
 
-/// A head, and as many items after it as fit into a line; the rest below, under the first.
+/// A head with its items behind it, or below it if they do not fit.
 fn wrapped(head: &str, items: &[String], width: u16) -> String {
-    let width = usize::from(width.max(40));
-    let indent = head.chars().count();
-    let indent_below = if indent + 30 > width { 6 } else { indent };
-    let mut text = head.to_owned();
-    let mut column = indent;
-    for (index, item) in items.iter().enumerate() {
-        let last = index + 1 == items.len();
-        let item = if last {
-            item.clone()
-        } else {
-            format!("{item}, ")
-        };
-        let needed = item.trim_end().chars().count();
-        if column + needed > width && column > indent_below {
-            text.truncate(text.trim_end().len());
-            let _ = write!(text, "\n{:indent_below$}", "");
-            column = indent_below;
-        }
-        column += item.chars().count();
-        text += &item;
+    let items = items.join(", ");
+    if head.chars().count() + items.chars().count() <= usize::from(width) {
+        return format!("{head}{items}\n");
     }
-    text.push('\n');
-    text
+    let below = filled(&items, width, 6);
+    format!("{}\n      {below}\n", head.trim_end())
 }
 
 /// The table itself.

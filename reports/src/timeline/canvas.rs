@@ -33,6 +33,8 @@ pub(super) const BLACK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(super) const WHITE: RGBColor = RGBColor(0xff, 0xff, 0xff);
 pub(super) const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
 pub(super) const PALE: RGBColor = RGBColor(0xe9, 0xe9, 0xe9);
+/// Clients that have no lane.
+pub(super) const OTHERS: RGBColor = RGBColor(0xc4, 0xc4, 0xc4);
 /// The ground of a lane.
 pub(super) const GROUND: RGBColor = RGBColor(0xf7, 0xf7, 0xf7);
 /// Vermilion for text: darker, to be read on white.
@@ -42,7 +44,7 @@ pub(super) const RED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 /// The other colours of Okabe and Ito, each with a text colour that can be read on it.
 const CLIENTS: &[(RGBColor, RGBColor)] = &[
     (RGBColor(0x00, 0x72, 0xb2), WHITE),
-    (RGBColor(0xf0, 0xc4, 0x42), BLACK),
+    (RGBColor(0xe6, 0x9f, 0x00), BLACK),
     (RGBColor(0x00, 0x9e, 0x73), WHITE),
     (RGBColor(0xcc, 0x79, 0xa7), BLACK),
     (RGBColor(0x56, 0xb4, 0xe9), BLACK),
@@ -310,7 +312,17 @@ impl<'s> Canvas<'s> {
 
     /// A cross: somebody died.
     pub(super) fn cross(&mut self, (x, y): Dot, radius: i32, thick: u32) {
-        self.line((x - radius, y - radius), (x + radius, y + radius), BLACK, thick);
-        self.line((x - radius, y + radius), (x + radius, y - radius), BLACK, thick);
+        self.line(
+            (x - radius, y - radius),
+            (x + radius, y + radius),
+            BLACK,
+            thick,
+        );
+        self.line(
+            (x - radius, y + radius),
+            (x + radius, y - radius),
+            BLACK,
+            thick,
+        );
     }
 }

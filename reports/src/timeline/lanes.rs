@@ -5,7 +5,7 @@ use sim::history::{Event, What};
 use sim::{Millis, NodeId};
 
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
-use super::{Picture, RIGHT, margin};
+use super::{Picture, RIGHT, Target, margin};
 use crate::words::{length, nodes};
 
 /// The height of a client's lane.
@@ -93,7 +93,14 @@ impl FaultLane {
         for fault in self.0.iter().filter(|fault| fault.touches.contains(&node)) {
             if fault.lasting {
                 let (left, right) = (fault.left, fault.right);
-                canvas.fill(Area { left, right, ..area }, PALE);
+                canvas.fill(
+                    Area {
+                        left,
+                        right,
+                        ..area
+                    },
+                    PALE,
+                );
                 canvas.line((left, area.top), (left, area.bottom), GREY, 1);
                 canvas.line((right, area.top), (right, area.bottom), GREY, 1);
             } else {
@@ -123,7 +130,10 @@ impl FaultLane {
                 canvas.outline(bar, BLACK, 1);
             } else {
                 let x = fault.left;
-                canvas.polygon(&[(x - 7, top + 3), (x + 7, top + 3), (x, top + ROW - 3)], BLACK);
+                canvas.polygon(
+                    &[(x - 7, top + 3), (x + 7, top + 3), (x, top + ROW - 3)],
+                    BLACK,
+                );
             }
             let (x, align) = fault.label_at;
             canvas.label(&fault.label, (x, middle), SMALL, align);
@@ -177,6 +187,11 @@ impl Picture<'_> {
         self.waiting(canvas, node, area);
         self.beliefs(canvas, client, area);
         self.still(canvas, node, area);
+        for violation in &self.run.verdict.violations {
+            if self.target(violation) == Target::Client(client) && self.shows(violation.at) {
+                canvas.diamond((self.x(violation.at), area.middle()), 7);
+            }
+        }
         for Event { at, what, .. } in self.facts.events_of(node) {
             if !self.shows(*at) {
                 continue;
@@ -274,8 +289,19 @@ impl Picture<'_> {
                 grant.map_or(String::new(), |grant| grant.number.to_string()),
             ];
             let of = SMALL.colour(ink);
-            if let Some(text) = texts.iter().find(|text| of.width(text) + 8 <= held.width()) {
-                canvas.text(text, (held.left + 5, bar.middle()), of, Align::Left);
+            if let Some(text) = texts
+                .iter()
+                .find(|text| of.width(text) + 18 <= held.width())
+            {
+                // A mark at the bar's beginning needs room.
+                let marked = self
+                    .run
+                    .verdict
+                    .violations
+                    .iter()
+                    .any(|violation| violation.event == belief.event);
+                let left = held.left + if marked { 13 } else { 5 };
+                canvas.text(text, (left, bar.middle()), of, Align::Left);
             }
             let texts = [
                 format!("still believes ({number} is over)"),

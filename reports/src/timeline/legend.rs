@@ -1,15 +1,17 @@
 //! What the shapes mean.
 
+use sim::history::What;
+
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
-use super::LEFT;
+use super::{LEFT, Picture};
 
 const ROW: i32 = 20;
 const COLUMN: i32 = 268;
 const COLUMNS: usize = 4;
 
 /// A shape and what it means.
-#[derive(Clone, Copy)]
-enum Sign {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
     Waits,
     Holds,
     Believes,
@@ -24,7 +26,10 @@ enum Sign {
     Minority,
 }
 
-const SIGNS: &[(Sign, &str)] = &[
+/// A shape with what it means.
+pub(super) type Entry = (Sign, &'static str);
+
+const SIGNS: &[Entry] = &[
     (Sign::Waits, "waits for the lock"),
     (Sign::Holds, "believes that it holds, and does"),
     (Sign::Believes, "believes that it holds, wrongly"),
@@ -39,13 +44,34 @@ const SIGNS: &[(Sign, &str)] = &[
     (Sign::Violation, "violation"),
 ];
 
-/// How much room it needs.
-pub(super) fn height() -> i32 {
-    ROW * SIGNS.len().div_ceil(COLUMNS) as i32
+impl Picture<'_> {
+    /// The shapes that this picture may hold.
+    pub(super) fn signs(&self) -> Vec<Entry> {
+        let happened = |wanted: fn(&What) -> bool| {
+            let mut events = self.facts.history.events.iter();
+            events.any(|event| wanted(&event.what))
+        };
+        let occurs = |(sign, _): &&Entry| match sign {
+            Sign::Still => happened(|what| matches!(what, What::Paused { .. })),
+            Sign::Died => happened(|what| *what == What::Crashed),
+            Sign::Refused => self.facts.writes.iter().any(|write| !write.accepted),
+            Sign::Minority => self.run.around.servers > 1,
+            Sign::Expires => self.run.around.servers > 0,
+            Sign::Fault => happened(|what| matches!(what, What::Struck { .. })),
+            Sign::Violation => !self.run.verdict.violations.is_empty(),
+            Sign::Waits | Sign::Holds | Sign::Believes | Sign::Read | Sign::Accepted => true,
+        };
+        SIGNS.iter().filter(occurs).copied().collect()
+    }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, top: i32) {
-    for (index, (sign, meaning)) in SIGNS.iter().enumerate() {
+/// How much room it needs.
+pub(super) fn height(signs: &[Entry]) -> i32 {
+    ROW * signs.len().div_ceil(COLUMNS) as i32
+}
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, top: i32, signs: &[Entry]) {
+    for (index, (sign, meaning)) in signs.iter().enumerate() {
         let x = LEFT + COLUMN * (index % COLUMNS) as i32;
         let y = top + ROW * (index / COLUMNS) as i32 + ROW / 2;
         draw_sign(canvas, *sign, x, y);

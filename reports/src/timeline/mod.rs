@@ -32,6 +32,8 @@ pub use png::{NotRendered, png};
 const WIDTH: i32 = 1200;
 const LEFT: i32 = 112;
 const RIGHT: i32 = 1180;
+/// What begins or ends at the edge of the window stays clear of the lane's edge by this.
+const PAD: i32 = 12;
 const GAP: i32 = 6;
 
 /// Draws a run as SVG, 1200 pixels wide.
@@ -101,8 +103,8 @@ impl Picture<'_> {
     fn x(&self, at: Millis) -> i32 {
         let Window { from, until, .. } = *self.window;
         let at = at.clamp(from, until) - from;
-        let width = (RIGHT - LEFT) as Millis;
-        LEFT + (at * width / (until - from).max(1)) as i32
+        let width = (RIGHT - LEFT - PAD) as Millis;
+        LEFT + PAD + (at * width / (until - from).max(1)) as i32
     }
 
     fn shows(&self, at: Millis) -> bool {
@@ -160,7 +162,7 @@ impl Picture<'_> {
             store,
             axis,
             legend,
-            height: legend + legend::height() + 10,
+            height: legend + legend::height(&self.signs()) + 10,
         }
     }
 
@@ -180,9 +182,14 @@ impl Picture<'_> {
             .collect();
         others.dedup();
         if !others.is_empty() {
-            lines.extend(CALLOUT.wrapped(&format!("In this run also: {}.", others.join(", ")), 560));
+            lines
+                .extend(CALLOUT.wrapped(&format!("In this run also: {}.", others.join(", ")), 560));
         }
-        let width = lines.iter().map(|line| CALLOUT.width(line)).max().unwrap_or(0);
+        let width = lines
+            .iter()
+            .map(|line| CALLOUT.width(line))
+            .max()
+            .unwrap_or(0);
         let width = width.max(CALLOUT.size(13).bold().width(&title)) + 20;
         let x = self.x(violation.at);
         let left = (x - width / 2).clamp(LEFT, RIGHT - width);
@@ -244,6 +251,12 @@ impl Picture<'_> {
             layout.faults.shade(self, canvas, node, area);
         }
         self.grid(canvas, layout);
+        self.sent_writes(canvas, layout);
+        if let Some(callout) = &layout.callout {
+            // Behind the bars, so that their labels stay whole.
+            let (x, y) = (callout.to.0, self.foot(layout, callout));
+            canvas.dashed((x, callout.box_.bottom), (x, y - 9), RED, 2);
+        }
         layout.faults.draw(canvas, layout.fault_lane);
         for (client, area) in &layout.clients {
             self.client(canvas, *client, *area);
@@ -259,7 +272,7 @@ impl Picture<'_> {
         if let Some(callout) = &layout.callout {
             self.point_at(canvas, layout, callout);
         }
-        legend::draw(canvas, layout.legend);
+        legend::draw(canvas, layout.legend, &self.signs());
     }
 
     fn heading(&self, canvas: &mut Canvas<'_>, scenario: &Scenario) {
@@ -277,10 +290,10 @@ impl Picture<'_> {
             "the whole run".to_owned()
         } else {
             format!(
-                "{} to {} of {}",
-                clock(from),
-                clock(until),
-                clock(self.run.history.ended)
+                "shown is {} to {} of a run of {}",
+                seconds(from),
+                seconds(until),
+                seconds(self.run.history.ended)
             )
         };
         let vacuous = if self.run.verdict.vacuous {
@@ -340,12 +353,16 @@ impl Picture<'_> {
         }
     }
 
-    fn point_at(&self, canvas: &mut Canvas<'_>, layout: &Layout, callout: &Callout) {
-        let (x, target) = callout.to;
+    /// How far down the callout points.
+    fn foot(&self, layout: &Layout, callout: &Callout) -> i32 {
+        let (_, target) = callout.to;
         let area = |lanes: &[(u16, Area)], wanted: u16| {
-            lanes.iter().find(|(lane, _)| *lane == wanted).map(|(_, area)| *area)
+            lanes
+                .iter()
+                .find(|(lane, _)| *lane == wanted)
+                .map(|(_, area)| *area)
         };
-        let y = match target {
+        match target {
             Target::Client(client) => area(&layout.clients, client),
             Target::Server(server) => area(&layout.servers, server),
             Target::Store => Some(layout.store),
@@ -356,8 +373,11 @@ impl Picture<'_> {
             } else {
                 area.middle()
             }
-        });
-        canvas.dashed((x, callout.box_.bottom), (x, y - 9), RED, 2);
+        })
+    }
+
+    fn point_at(&self, canvas: &mut Canvas<'_>, layout: &Layout, callout: &Callout) {
+        let (x, y) = (callout.to.0, self.foot(layout, callout));
         canvas.polygon(&[(x - 5, y - 16), (x + 5, y - 16), (x, y - 8)], RED);
         canvas.diamond((x, y), 8);
         canvas.fill(callout.box_, WHITE);
@@ -374,6 +394,11 @@ impl Picture<'_> {
             canvas.text(line, (left, y), CALLOUT, Align::Left);
         }
     }
+}
+
+/// A time, as far as a heading needs it.
+fn seconds(at: Millis) -> String {
+    format!("{}.{} s", at / 1_000, at % 1_000 / 100)
 }
 
 /// A lane's name in the margin.

@@ -3,8 +3,8 @@
 use sim::history::{Event, What};
 use sim::{EPOCH, Millis, NodeId};
 
-use super::canvas::{Align, Area, BLACK, Canvas, GREY, RED, SMALL, WHITE, colour_of};
-use super::{Picture, margin, window};
+use super::canvas::{Align, Area, BLACK, Canvas, OTHERS, RED, SMALL, WHITE, colour_of};
+use super::{Picture, Target, margin, window};
 
 /// The height of a server's lane.
 pub(super) fn height(picture: &Picture<'_>) -> i32 {
@@ -61,9 +61,7 @@ impl Picture<'_> {
         let mut offset = 0;
         for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
             match what {
-                What::Changed {
-                    by, key, after, ..
-                } if key == wanted => {
+                What::Changed { by, key, after, .. } if key == wanted => {
                     let refreshed = now.as_ref().is_some_and(|now| {
                         after.as_ref().is_some_and(|after| after.value == now.token)
                             && now.hidden(offset).is_none_or(|hidden| hidden > *at)
@@ -123,7 +121,7 @@ impl Picture<'_> {
                 ..area
             };
             for kept in self.kept(server, key) {
-                self.keeps(canvas, key, &kept, bar);
+                self.keeps(canvas, server, key, &kept, bar);
             }
         }
         for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
@@ -134,7 +132,7 @@ impl Picture<'_> {
         self.server_violations(canvas, server, area);
     }
 
-    fn keeps(&self, canvas: &mut Canvas<'_>, key: &str, kept: &Kept, bar: Area) {
+    fn keeps(&self, canvas: &mut Canvas<'_>, server: u16, key: &str, kept: &Kept, bar: Area) {
         let Some((left, right)) = self.span(kept.from, kept.until) else {
             return;
         };
@@ -147,7 +145,11 @@ impl Picture<'_> {
             Some(NodeId::Client(client)) => client,
             _ => 0,
         };
-        let (colour, ink) = colour_of(client);
+        let (colour, ink) = if self.window.clients.contains(&client) {
+            colour_of(client)
+        } else {
+            (OTHERS, BLACK)
+        };
         if grant.is_some() {
             canvas.fill(bar, colour);
         } else {
@@ -160,7 +162,11 @@ impl Picture<'_> {
         let texts = match grant {
             Some(grant) => {
                 let forever = kept.until.is_none() && self.window.until == self.run.history.ended;
-                let tail = if forever { ", to the end of the run" } else { "" };
+                let tail = if forever {
+                    ", to the end of the run"
+                } else {
+                    ""
+                };
                 vec![
                     format!("{key} is {who}'s (grant {}){tail}", grant.number),
                     format!("{who} (grant {})", grant.number),
@@ -171,17 +177,27 @@ impl Picture<'_> {
             }
             None => vec![format!("{who}, no majority"), who, client.to_string()],
         };
-        let room = bar.width() - 8;
+        // A mark at the bar's beginning needs room.
+        let marked = self.run.verdict.violations.iter().any(|violation| {
+            self.target(violation) == Target::Server(server)
+                && self.shows(violation.at)
+                && (self.x(violation.at) - bar.left).abs() < 9
+        });
+        let indent = if marked { 13 } else { 5 };
+        let room = bar.width() - indent - 3;
         let of = SMALL.colour(if grant.is_some() { ink } else { BLACK });
         if let Some(text) = texts.iter().find(|text| of.width(text) <= room) {
-            let at = (bar.left + 5, bar.middle());
+            let at = (bar.left + indent, bar.middle());
             if grant.is_some() {
                 canvas.text(text, at, of, Align::Left);
             } else {
                 canvas.label(text, at, of.size(10), Align::Left);
             }
         }
-        if let Some(until) = kept.until.filter(|until| kept.expired && self.shows(*until)) {
+        if let Some(until) = kept
+            .until
+            .filter(|until| kept.expired && self.shows(*until))
+        {
             let x = self.x(until);
             canvas.line((x, bar.top - 4), (x, bar.bottom + 4), BLACK, 3);
         }
@@ -214,6 +230,5 @@ impl Picture<'_> {
                 canvas.diamond((self.x(violation.at), area.middle()), 7);
             }
         }
-        let _ = GREY;
     }
 }

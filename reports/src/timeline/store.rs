@@ -11,7 +11,7 @@ use super::canvas::{Align, BLACK, Canvas, DEEP_RED, GREY, SMALL, colour_of};
 use super::{Layout, Picture, RIGHT, margin};
 
 /// The height of the lane.
-pub(super) const HEIGHT: i32 = 84;
+pub(super) const HEIGHT: i32 = 78;
 /// How far below its top the marks stand.
 pub(super) const MARKS: i32 = 24;
 const ROWS: usize = 3;
@@ -41,9 +41,6 @@ impl Picture<'_> {
             .iter()
             .filter(|write| self.shows(write.at) && self.drawn(write.by).is_some())
             .collect();
-        for write in &shown {
-            self.sent(canvas, layout, write, y);
-        }
         // The wrong and the refused ones get their labels first.
         let mut order = shown.clone();
         order.sort_by_key(|write| (!wrong.contains(&write.event), write.accepted, write.at));
@@ -51,6 +48,15 @@ impl Picture<'_> {
         for write in order {
             self.mark(canvas, write, wrong.contains(&write.event), y);
             self.label_of(canvas, write, wrong.contains(&write.event), y, &mut taken);
+        }
+    }
+
+    /// The ways of all writes; to be drawn behind everything else.
+    pub(super) fn sent_writes(&self, canvas: &mut Canvas<'_>, layout: &Layout) {
+        for write in &self.facts.writes {
+            if self.shows(write.at) {
+                self.sent(canvas, layout, write, layout.store.top + MARKS);
+            }
         }
     }
 
@@ -114,7 +120,9 @@ impl Picture<'_> {
             .fence
             .map_or(String::new(), |fence| format!(", fence {fence}"));
         let refused = if write.accepted { "" } else { "refused: " };
-        let short_fence = write.fence.map_or(String::new(), |fence| format!(" f{fence}"));
+        let short_fence = write
+            .fence
+            .map_or(String::new(), |fence| format!(" f{fence}"));
         let texts = [
             format!("{refused}{} row {}{fence}", write.by, write.row),
             format!("{} row {}{short_fence}", write.by, write.row),

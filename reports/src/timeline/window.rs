@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use scenarios::Run;
 use scenarios::facts::Facts;
-use scenarios::invariants::Violation;
+use scenarios::invariants::{PATIENCE, Violation};
 use sim::history::What;
 use sim::{Millis, NodeId};
 
@@ -12,9 +12,6 @@ use sim::{Millis, NodeId};
 const MOST: usize = 5;
 /// The most lanes of keys within a server's lane.
 const MOST_KEYS: usize = 4;
-
-/// How much longer than a lease nobody may be granted before it counts as stuck.
-const PATIENCE: Millis = 5_000;
 
 /// What the picture shows.
 #[derive(Debug, Clone)]
@@ -81,6 +78,17 @@ pub(super) fn of(run: &Run, facts: &Facts<'_>) -> Window {
             clients.insert(number);
         }
     }
+    let left_out = usize::from(run.instance.setup.clients).saturating_sub(clients.len());
+    if worst(run).is_none() && left_out > 0 {
+        // Nobody went wrong: the time of those who are shown is as good as any other.
+        let shown = |client: NodeId| matches!(client, NodeId::Client(n) if clients.contains(&n));
+        let sections = facts
+            .sections
+            .iter()
+            .filter(|section| shown(section.client));
+        let last = sections.filter_map(|section| section.until).max();
+        until = last.map_or(until, |last| (last + last / 12 + 1).min(until));
+    }
     let keys: BTreeSet<&String> = facts
         .asks
         .iter()
@@ -91,7 +99,7 @@ pub(super) fn of(run: &Run, facts: &Facts<'_>) -> Window {
     Window {
         from,
         until,
-        left_out: usize::from(run.instance.setup.clients).saturating_sub(clients.len()),
+        left_out,
         clients: clients.into_iter().collect(),
         keys: keys.into_iter().take(MOST_KEYS).cloned().collect(),
     }
@@ -161,7 +169,23 @@ fn incident(
             && other.until.is_none_or(|until| until >= first)
     });
     if violation.invariant == "overlap" || violation.invariant == "wrong-release" {
-        first = others.map(|other| other.from).min().map_or(first, |f| f.min(first));
+        first = others
+            .map(|other| other.from)
+            .min()
+            .map_or(first, |f| f.min(first));
+    }
+    if violation.invariant == "overlap" {
+        // Until it is over.
+        let ends = |other: &scenarios::facts::Belief| other.until.unwrap_or(facts.history.ended);
+        let at_once = facts.beliefs.iter().filter(|other| {
+            Some(&other.key) == key.as_ref()
+                && other.from <= violation.at
+                && ends(other) > violation.at
+        });
+        last = at_once
+            .map(ends)
+            .min()
+            .map_or(last, |end| end.max(violation.at));
     }
     if let Some(struck) = fault_before(violation.at) {
         // A fault long before the section that breached is not its cause.
