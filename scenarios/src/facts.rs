@@ -148,7 +148,7 @@ pub struct Write {
     pub grant: Option<usize>,
 }
 
-/// A command of somebody removed a key, or replaced its value.
+/// After a command of somebody, a grant was in force no more that had been before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     /// Whose command.
@@ -180,7 +180,7 @@ pub struct Facts<'a> {
     pub reads: Vec<Read>,
     /// In the store's order.
     pub writes: Vec<Write>,
-    /// Grants that a command of somebody else removed, and own ones.
+    /// Grants that somebody's command ended, their own holders' included.
     pub removals: Vec<Removal>,
     /// When the last fault that struck was over; `None` while one goes on.
     pub faults_over: Option<Millis>,
@@ -201,7 +201,7 @@ impl<'a> Facts<'a> {
             removals: Vec::new(),
             faults_over: Some(0),
         };
-        Replay::new(around).grants_of(history, &mut facts);
+        Replay::new(history, around).grants_of(history, &mut facts);
         facts.tell_clients();
         facts.tell_store();
         facts.tell_faults();
@@ -441,6 +441,11 @@ impl<'a> Facts<'a> {
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
+    /// The keys that clients ask for. Other keys of a server belong to one of them whose name
+    /// they begin with, or to nobody.
+    locks: BTreeSet<&'a str>,
+    /// Who stored a token first.
+    owners: BTreeMap<String, NodeId>,
     /// What every server stores, expired keys included until they are deleted.
     stored: Vec<Shown>,
     offsets: Vec<i64>,
@@ -454,10 +459,16 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(around: &'a Circumstances) -> Self {
+    fn new(history: &'a History, around: &'a Circumstances) -> Self {
         let servers = usize::from(around.servers);
+        let asked = history.events.iter().filter_map(|event| match &event.what {
+            What::Asked { key, .. } => Some(key.as_str()),
+            _ => None,
+        });
         Self {
             around,
+            locks: asked.collect(),
+            owners: BTreeMap::new(),
             stored: vec![Shown::new(); servers],
             offsets: vec![0; servers],
             held: BTreeMap::new(),
@@ -474,42 +485,46 @@ impl<'a> Replay<'a> {
                 (client, What::Granted { key, token }) => {
                     self.grant(facts, key, token, *client, at, index);
                 }
-                (_, What::Freed { key, token }) => {
-                    if let Some(held) = self.held.get_mut(key) {
-                        held.retain(|&grant| facts.grants[grant].token != *token);
-                    }
+                (_, What::Freed { token, .. }) => {
                     if let Some(&grant) = self.known.get(token) {
                         facts.grants[grant].until = Some(at);
                     }
                 }
-                (
-                    NodeId::Lock(server),
-                    What::Changed {
-                        by,
-                        key,
-                        before,
-                        after,
-                    },
-                ) => {
+                (NodeId::Lock(server), What::Changed { by, key, after, .. }) => {
                     let server = usize::from(*server) - 1;
                     self.expire_until(facts, at, index);
                     match after {
-                        Some(after) => self.stored[server].insert(key.clone(), after.clone()),
-                        None => self.stored[server].remove(key),
-                    };
-                    let removed = before
-                        .as_ref()
-                        .filter(|before| after.as_ref().is_none_or(|a| a.value != before.value))
-                        .and_then(|before| self.known.get(&before.value).copied());
-                    let was_held = removed.filter(|grant| self.holds(key, *grant));
-                    self.ask(facts, key, *by, at, index);
-                    if let (Some(by), Some(grant)) = (by, was_held) {
-                        facts.removals.push(Removal {
-                            by: *by,
-                            grant,
-                            at,
-                            event: index,
-                        });
+                        Some(after) => {
+                            if let Some(by) = by
+                                && !self.owners.contains_key(&after.value)
+                            {
+                                self.owners.insert(after.value.clone(), *by);
+                            }
+                            self.stored[server].insert(key.clone(), after.clone());
+                        }
+                        None => {
+                            self.stored[server].remove(key);
+                        }
+                    }
+                    for lock in self.locks_of(key) {
+                        let ended = self.ask(facts, lock, at, index);
+                        let Some(by) = *by else { continue };
+                        facts
+                            .removals
+                            .extend(ended.into_iter().map(|grant| Removal {
+                                by,
+                                grant,
+                                at,
+                                event: index,
+                            }));
+                    }
+                }
+                (client, What::Crashed) if self.around.holders.is_none() => {
+                    // A lock that lives in the process dies with it.
+                    for grant in &mut facts.grants {
+                        if grant.client == *client && grant.until.is_none() {
+                            grant.until = Some(at);
+                        }
                     }
                 }
                 (NodeId::Lock(server), What::ClockStepped { by }) => {
@@ -528,8 +543,10 @@ impl<'a> Replay<'a> {
         self.expire_until(facts, history.ended, history.events.len());
     }
 
-    fn holds(&self, key: &str, grant: usize) -> bool {
-        self.held.get(key).is_some_and(|held| held.contains(&grant))
+    /// The locks that a key of a server belongs to.
+    fn locks_of(&self, key: &str) -> Vec<&'a str> {
+        let locks = self.locks.iter().copied();
+        locks.filter(|lock| key.starts_with(lock)).collect()
     }
 
     /// A key is hidden once the server's wall clock has passed its deadline.
@@ -568,56 +585,44 @@ impl<'a> Replay<'a> {
         }
         expiring.sort();
         for (hidden, key) in expiring {
-            self.ask(facts, &key, None, hidden, index);
+            for lock in self.locks_of(&key) {
+                self.ask(facts, lock, hidden, index);
+            }
         }
         self.replayed = at;
     }
 
     fn ask_all(&mut self, facts: &mut Facts<'_>, at: Millis, index: usize) {
-        let keys: BTreeSet<String> = self
-            .stored
-            .iter()
-            .flat_map(BTreeMap::keys)
-            .chain(self.held.keys())
-            .cloned()
-            .collect();
-        for key in keys {
-            self.ask(facts, &key, None, at, index);
+        for lock in self.locks.clone() {
+            self.ask(facts, lock, at, index);
         }
     }
 
-    /// Asks the algorithm who holds `key` now.
-    fn ask(
-        &mut self,
-        facts: &mut Facts<'_>,
-        key: &str,
-        by: Option<NodeId>,
-        at: Millis,
-        index: usize,
-    ) {
+    /// Asks the algorithm who holds `key` now. Says which grants have ended.
+    fn ask(&mut self, facts: &mut Facts<'_>, key: &str, at: Millis, index: usize) -> Vec<usize> {
         let Some(holders) = self.around.holders else {
-            return;
+            return Vec::new();
         };
         let holders = holders(key, &self.shown(key, at));
-        let before = self.held.remove(key).unwrap_or_default();
+        let mut ended = self.held.remove(key).unwrap_or_default();
         let mut now = Vec::new();
         for token in &holders {
-            match (self.known.get(token).copied(), by) {
-                (Some(grant), _) => {
+            match (self.known.get(token), self.owners.get(token)) {
+                (Some(&grant), _) => {
                     facts.grants[grant].until = None;
                     now.push(grant);
                 }
-                (None, Some(by)) => now.push(self.grant(facts, key, token, by, at, index)),
+                (None, Some(&owner)) => now.push(self.grant(facts, key, token, owner, at, index)),
                 // A key that no client's command made is nobody's lock.
                 (None, None) => {}
             }
         }
-        for grant in before {
-            if !now.contains(&grant) {
-                facts.grants[grant].until = Some(at);
-            }
+        ended.retain(|grant| !now.contains(grant));
+        for &grant in &ended {
+            facts.grants[grant].until = Some(at);
         }
         self.held.insert(key.to_owned(), now);
+        ended
     }
 
     fn grant(
