@@ -92,6 +92,10 @@ pub struct Ask {
 /// A section: from its first attempt to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
+    /// The place in the history of its first event.
+    pub event: usize,
+    /// The place in the history of its last event.
+    pub last_event: usize,
     /// Whose.
     pub client: NodeId,
     /// Its number among the client's.
@@ -246,7 +250,7 @@ impl<'a> Facts<'a> {
         for (index, Event { at, node, what }) in self.history.events.iter().enumerate() {
             let (at, client) = (*at, *node);
             match what {
-                What::Asked { key, section } => self.asked(client, key, *section, at),
+                What::Asked { key, section } => self.asked(client, key, *section, at, index),
                 What::Leased {
                     key,
                     section,
@@ -276,21 +280,21 @@ impl<'a> Facts<'a> {
                     point: sim::fault::Point::Released,
                     ..
                 } => {
-                    self.end_section(client, at);
+                    self.end_section(client, at, index);
                 }
                 What::Crashed if client.is_client() => {
                     if let Some(ask) = self.open_ask(client) {
                         ask.until = Some(at);
                     }
                     self.end_belief(client, at, index);
-                    self.end_section(client, at);
+                    self.end_section(client, at, index);
                 }
                 _ => {}
             }
         }
     }
 
-    fn asked(&mut self, client: NodeId, key: &str, section: u32, at: Millis) {
+    fn asked(&mut self, client: NodeId, key: &str, section: u32, at: Millis, event: usize) {
         if let Some(ask) = self.open_ask(client) {
             ask.attempts.push(at);
             return;
@@ -305,6 +309,8 @@ impl<'a> Facts<'a> {
             leased: false,
         });
         self.sections.push(Section {
+            event,
+            last_event: usize::MAX,
             client,
             number: section,
             key,
@@ -333,7 +339,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn end_section(&mut self, client: NodeId, at: Millis) {
+    fn end_section(&mut self, client: NodeId, at: Millis, event: usize) {
         let section = self
             .sections
             .iter_mut()
@@ -341,6 +347,7 @@ impl<'a> Facts<'a> {
             .find(|section| section.client == client);
         if let Some(section) = section.filter(|section| section.until.is_none()) {
             section.until = Some(at);
+            section.last_event = event;
         }
     }
 
