@@ -7,6 +7,9 @@
 //! under the same token, as when a clock steps back over a key that was not deleted yet, is
 //! the same grant.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::declare::{Holders, Shown};

@@ -3,6 +3,9 @@
 //! A landmark speaks of the scenario's TTL and of what happened to nodes, messages and work,
 //! never of what the lock did about it, so a lock that avoids the danger is judged.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 use sim::fault::Point;
 use sim::history::{Event, Release, What};

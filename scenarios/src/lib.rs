@@ -8,6 +8,8 @@ pub mod landmark;
 pub mod matrix;
 pub mod run;
 pub mod scenario;
+#[cfg(test)]
+mod told;
 pub mod work;
 
 pub use run::{Run, Verdict, run};
