@@ -451,8 +451,8 @@ impl<'a> Facts<'a> {
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
-    /// The keys that clients ask for. Other keys of a server belong to one of them whose name
-    /// they begin with, or to nobody.
+    /// The keys that clients ask for. Another key belongs to the lock whose name and a colon it
+    /// begins with, or to nobody.
     locks: BTreeSet<&'a str>,
     /// Who stored a token first.
     owners: BTreeMap<String, NodeId>,
@@ -555,8 +555,11 @@ impl<'a> Replay<'a> {
 
     /// The locks that a key of a server belongs to.
     fn locks_of(&self, key: &str) -> Vec<&'a str> {
-        let locks = self.locks.iter().copied();
-        locks.filter(|lock| key.starts_with(lock)).collect()
+        let owns = |lock: &&str| {
+            let rest = key.strip_prefix(*lock);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        self.locks.iter().copied().filter(owns).collect()
     }
 
     /// A key is hidden once the server's wall clock has passed its deadline.

@@ -23,7 +23,7 @@ pub use overlap::Overlap;
 pub use paid_twice::PaidTwice;
 pub use refused_holder::RefusedHolder;
 pub use stale_write::StaleWrite;
-pub use stuck::Stuck;
+pub use stuck::{PATIENCE, Stuck};
 pub use token_order::TokenOrder;
 pub use wrong_release::WrongRelease;
 

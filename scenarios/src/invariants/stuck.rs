@@ -8,7 +8,7 @@ use super::{Invariant, Violation, seconds};
 use crate::facts::Facts;
 
 /// How much longer than a lease nobody may be granted.
-pub(super) const PATIENCE: Millis = 5_000;
+pub const PATIENCE: Millis = 5_000;
 
 /// The faults are over, a live client asks, no live client believes that it holds, and for
 /// longer than a TTL and five seconds nobody is granted.

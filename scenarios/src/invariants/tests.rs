@@ -4,7 +4,6 @@ use sim::Millis;
 use sim::history::Release;
 use sim::store::Guard;
 
-use super::stuck::PATIENCE;
 use super::*;
 use crate::told::{A, B, C, PLAIN, TTL, Told, fence};
 
