@@ -7,6 +7,9 @@
 //! under the same token, as when a clock steps back over a key that was not deleted yet, is
 //! the same grant.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::declare::{Holders, Shown};
@@ -92,6 +95,10 @@ pub struct Ask {
 /// A section: from its first attempt to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
+    /// The place in the history of its first event.
+    pub event: usize,
+    /// The place in the history of its last event.
+    pub last_event: usize,
     /// Whose.
     pub client: NodeId,
     /// Its number among the client's.
@@ -148,7 +155,7 @@ pub struct Write {
     pub grant: Option<usize>,
 }
 
-/// A command of somebody removed a key, or replaced its value.
+/// After a command of somebody, a grant was in force no more that had been before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     /// Whose command.
@@ -180,7 +187,7 @@ pub struct Facts<'a> {
     pub reads: Vec<Read>,
     /// In the store's order.
     pub writes: Vec<Write>,
-    /// Grants that a command of somebody else removed, and own ones.
+    /// Grants that somebody's command ended, their own holders' included.
     pub removals: Vec<Removal>,
     /// When the last fault that struck was over; `None` while one goes on.
     pub faults_over: Option<Millis>,
@@ -246,7 +253,7 @@ impl<'a> Facts<'a> {
         for (index, Event { at, node, what }) in self.history.events.iter().enumerate() {
             let (at, client) = (*at, *node);
             match what {
-                What::Asked { key, section } => self.asked(client, key, *section, at),
+                What::Asked { key, section } => self.asked(client, key, *section, at, index),
                 What::Leased {
                     key,
                     section,
@@ -276,21 +283,21 @@ impl<'a> Facts<'a> {
                     point: sim::fault::Point::Released,
                     ..
                 } => {
-                    self.end_section(client, at);
+                    self.end_section(client, at, index);
                 }
                 What::Crashed if client.is_client() => {
                     if let Some(ask) = self.open_ask(client) {
                         ask.until = Some(at);
                     }
                     self.end_belief(client, at, index);
-                    self.end_section(client, at);
+                    self.end_section(client, at, index);
                 }
                 _ => {}
             }
         }
     }
 
-    fn asked(&mut self, client: NodeId, key: &str, section: u32, at: Millis) {
+    fn asked(&mut self, client: NodeId, key: &str, section: u32, at: Millis, event: usize) {
         if let Some(ask) = self.open_ask(client) {
             ask.attempts.push(at);
             return;
@@ -305,6 +312,8 @@ impl<'a> Facts<'a> {
             leased: false,
         });
         self.sections.push(Section {
+            event,
+            last_event: usize::MAX,
             client,
             number: section,
             key,
@@ -333,7 +342,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn end_section(&mut self, client: NodeId, at: Millis) {
+    fn end_section(&mut self, client: NodeId, at: Millis, event: usize) {
         let section = self
             .sections
             .iter_mut()
@@ -341,6 +350,7 @@ impl<'a> Facts<'a> {
             .find(|section| section.client == client);
         if let Some(section) = section.filter(|section| section.until.is_none()) {
             section.until = Some(at);
+            section.last_event = event;
         }
     }
 
@@ -441,13 +451,16 @@ impl<'a> Facts<'a> {
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
+    /// The keys that clients ask for. Another key belongs to the lock whose name and a colon it
+    /// begins with, or to nobody.
+    locks: BTreeSet<&'a str>,
+    /// Who stored a token first.
+    owners: BTreeMap<String, NodeId>,
     /// What every server stores, expired keys included until they are deleted.
     stored: Vec<Shown>,
     offsets: Vec<i64>,
     /// The grants in force, by key: places in the list of grants.
     held: BTreeMap<String, Vec<usize>>,
-    /// The keys that clients ask for. What else a lock stores holds nothing.
-    locks: BTreeSet<&'a str>,
     /// Grants by their tokens.
     known: BTreeMap<String, usize>,
     numbers: BTreeMap<String, u32>,
@@ -464,10 +477,11 @@ impl<'a> Replay<'a> {
         });
         Self {
             around,
+            locks: asked.collect(),
+            owners: BTreeMap::new(),
             stored: vec![Shown::new(); servers],
             offsets: vec![0; servers],
             held: BTreeMap::new(),
-            locks: asked.collect(),
             known: BTreeMap::new(),
             numbers: BTreeMap::new(),
             replayed: 0,
@@ -481,42 +495,46 @@ impl<'a> Replay<'a> {
                 (client, What::Granted { key, token }) => {
                     self.grant(facts, key, token, *client, at, index);
                 }
-                (_, What::Freed { key, token }) => {
-                    if let Some(held) = self.held.get_mut(key) {
-                        held.retain(|&grant| facts.grants[grant].token != *token);
-                    }
+                (_, What::Freed { token, .. }) => {
                     if let Some(&grant) = self.known.get(token) {
                         facts.grants[grant].until = Some(at);
                     }
                 }
-                (
-                    NodeId::Lock(server),
-                    What::Changed {
-                        by,
-                        key,
-                        before,
-                        after,
-                    },
-                ) => {
+                (NodeId::Lock(server), What::Changed { by, key, after, .. }) => {
                     let server = usize::from(*server) - 1;
                     self.expire_until(facts, at, index);
                     match after {
-                        Some(after) => self.stored[server].insert(key.clone(), after.clone()),
-                        None => self.stored[server].remove(key),
-                    };
-                    let removed = before
-                        .as_ref()
-                        .filter(|before| after.as_ref().is_none_or(|a| a.value != before.value))
-                        .and_then(|before| self.known.get(&before.value).copied());
-                    let was_held = removed.filter(|grant| self.holds(key, *grant));
-                    self.ask_of(facts, key, *by, at, index);
-                    if let (Some(by), Some(grant)) = (by, was_held) {
-                        facts.removals.push(Removal {
-                            by: *by,
-                            grant,
-                            at,
-                            event: index,
-                        });
+                        Some(after) => {
+                            if let Some(by) = by
+                                && !self.owners.contains_key(&after.value)
+                            {
+                                self.owners.insert(after.value.clone(), *by);
+                            }
+                            self.stored[server].insert(key.clone(), after.clone());
+                        }
+                        None => {
+                            self.stored[server].remove(key);
+                        }
+                    }
+                    for lock in self.locks_of(key) {
+                        let ended = self.ask(facts, lock, at, index);
+                        let Some(by) = *by else { continue };
+                        facts
+                            .removals
+                            .extend(ended.into_iter().map(|grant| Removal {
+                                by,
+                                grant,
+                                at,
+                                event: index,
+                            }));
+                    }
+                }
+                (client, What::Crashed) if self.around.holders.is_none() => {
+                    // A lock that lives in the process dies with it.
+                    for grant in &mut facts.grants {
+                        if grant.client == *client && grant.until.is_none() {
+                            grant.until = Some(at);
+                        }
                     }
                 }
                 (NodeId::Lock(server), What::ClockStepped { by }) => {
@@ -535,8 +553,13 @@ impl<'a> Replay<'a> {
         self.expire_until(facts, history.ended, history.events.len());
     }
 
-    fn holds(&self, key: &str, grant: usize) -> bool {
-        self.held.get(key).is_some_and(|held| held.contains(&grant))
+    /// The locks that a key of a server belongs to.
+    fn locks_of(&self, key: &str) -> Vec<&'a str> {
+        let owns = |lock: &&str| {
+            let rest = key.strip_prefix(*lock);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        self.locks.iter().copied().filter(owns).collect()
     }
 
     /// A key is hidden once the server's wall clock has passed its deadline.
@@ -575,70 +598,44 @@ impl<'a> Replay<'a> {
         }
         expiring.sort();
         for (hidden, key) in expiring {
-            self.ask_of(facts, &key, None, hidden, index);
+            for lock in self.locks_of(&key) {
+                self.ask(facts, lock, hidden, index);
+            }
         }
         self.replayed = at;
     }
 
     fn ask_all(&mut self, facts: &mut Facts<'_>, at: Millis, index: usize) {
-        for key in self.locks.clone() {
-            self.ask(facts, key, None, at, index);
+        for lock in self.locks.clone() {
+            self.ask(facts, lock, at, index);
         }
     }
 
-    /// A key has changed: asks about the lock that it is, or that it belongs to.
-    fn ask_of(
-        &mut self,
-        facts: &mut Facts<'_>,
-        key: &str,
-        by: Option<NodeId>,
-        at: Millis,
-        index: usize,
-    ) {
-        if self.locks.contains(key) {
-            return self.ask(facts, key, by, at, index);
-        }
-        let owns = |lock: &&str| {
-            key.strip_prefix(*lock)
-                .is_some_and(|rest| rest.starts_with(':'))
-        };
-        for lock in self.locks.iter().copied().filter(owns).collect::<Vec<_>>() {
-            self.ask(facts, lock, by, at, index);
-        }
-    }
-
-    /// Asks the algorithm who holds `key` now.
-    fn ask(
-        &mut self,
-        facts: &mut Facts<'_>,
-        key: &str,
-        by: Option<NodeId>,
-        at: Millis,
-        index: usize,
-    ) {
+    /// Asks the algorithm who holds `key` now. Says which grants have ended.
+    fn ask(&mut self, facts: &mut Facts<'_>, key: &str, at: Millis, index: usize) -> Vec<usize> {
         let Some(holders) = self.around.holders else {
-            return;
+            return Vec::new();
         };
         let holders = holders(key, &self.shown(key, at));
-        let before = self.held.remove(key).unwrap_or_default();
+        let mut ended = self.held.remove(key).unwrap_or_default();
         let mut now = Vec::new();
         for token in &holders {
-            match (self.known.get(token).copied(), by) {
-                (Some(grant), _) => {
+            match (self.known.get(token), self.owners.get(token)) {
+                (Some(&grant), _) => {
                     facts.grants[grant].until = None;
                     now.push(grant);
                 }
-                (None, Some(by)) => now.push(self.grant(facts, key, token, by, at, index)),
+                (None, Some(&owner)) => now.push(self.grant(facts, key, token, owner, at, index)),
                 // A key that no client's command made is nobody's lock.
                 (None, None) => {}
             }
         }
-        for grant in before {
-            if !now.contains(&grant) {
-                facts.grants[grant].until = Some(at);
-            }
+        ended.retain(|grant| !now.contains(grant));
+        for &grant in &ended {
+            facts.grants[grant].until = Some(at);
         }
         self.held.insert(key.to_owned(), now);
+        ended
     }
 
     fn grant(

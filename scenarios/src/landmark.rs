@@ -3,6 +3,9 @@
 //! A landmark speaks of the scenario's TTL and of what happened to nodes, messages and work,
 //! never of what the lock did about it, so a lock that avoids the danger is judged.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 use sim::fault::Point;
 use sim::history::{Event, Release, What};
@@ -90,12 +93,10 @@ impl Landmark {
     /// between client-1 and the lock's servers.
     pub fn reached(self, facts: &Facts<'_>, cuts: &[usize]) -> bool {
         match self {
-            Self::WokeAfterLease => stood_still(facts, |section, from, until| {
-                facts.wanted_by_another(FIRST, &section.key, from, until)
-            }),
+            Self::WokeAfterLease => stood_still(facts, |_| true),
             Self::WorkOutlivedLease => work_outlived_lease(facts),
-            Self::HolderDied => facts.events_of(FIRST).any(|event| {
-                event.what == What::Crashed && section_at(facts, FIRST, event.at).is_some()
+            Self::HolderDied => indexed(facts, FIRST).any(|(index, event)| {
+                event.what == What::Crashed && section_at(facts, FIRST, index).is_some()
             }),
             Self::AcquireUnanswered => facts.events_of(FIRST).any(|event| {
                 matches!(event.what, What::Denied { held: false, .. })
@@ -123,45 +124,68 @@ impl Landmark {
 
 const FIRST: NodeId = NodeId::Client(1);
 
-/// The section that a client is in at a time.
-fn section_at<'f>(facts: &'f Facts<'_>, client: NodeId, at: Millis) -> Option<&'f Section> {
+/// The events of one node, with their places in the history.
+fn indexed<'f>(
+    facts: &'f Facts<'_>,
+    node: NodeId,
+) -> impl DoubleEndedIterator<Item = (usize, &'f Event)> {
+    let events = facts.history.events.iter().enumerate();
+    events.filter(move |(_, event)| event.node == node)
+}
+
+/// The section that a client is in at an event.
+fn section_at<'f>(facts: &'f Facts<'_>, client: NodeId, event: usize) -> Option<&'f Section> {
     facts.sections.iter().find(|section| {
-        section.client == client
-            && section.from <= at
-            && section.until.is_none_or(|until| at <= until)
+        section.client == client && (section.event..=section.last_event).contains(&event)
     })
 }
 
-/// Whether client-1 stood still inside a section for longer than the TTL, in a way that
-/// `matters`.
-fn stood_still(facts: &Facts<'_>, matters: impl Fn(&Section, Millis, Millis) -> bool) -> bool {
-    facts.events_of(FIRST).any(|event| {
-        let What::Paused { lasts } = event.what else {
+/// Whether client-1 stood still inside a section for longer than the TTL, while another client
+/// wanted the same key, in a way that `matters`, given the place of the pause in the history.
+fn stood_still(facts: &Facts<'_>, matters: impl Fn(usize) -> bool) -> bool {
+    indexed(facts, FIRST).any(|(index, event)| {
+        if !matches!(event.what, What::Paused { .. }) {
             return false;
-        };
-        let until = (event.at + lasts).min(facts.history.ended);
+        }
+        // Pauses may overlap, and a crash ends them all.
+        let ends = indexed(facts, FIRST)
+            .find(|(end, e)| *end > index && matches!(e.what, What::Resumed | What::Crashed));
+        let until = ends.map_or(facts.history.ended, |(_, end)| end.at);
         until - event.at > facts.around.ttl
-            && section_at(facts, FIRST, event.at)
-                .is_some_and(|section| matters(section, event.at, until))
+            && matters(index)
+            && section_at(facts, FIRST, index).is_some_and(|section| {
+                facts.wanted_by_another(FIRST, &section.key, event.at, until)
+            })
     })
 }
 
 fn work_outlived_lease(facts: &Facts<'_>) -> bool {
-    facts.history.events.iter().any(|Event { at, node, what }| {
+    let mut events = facts.history.events.iter().enumerate();
+    events.any(|(index, Event { at, node, what })| {
         let What::Working { takes, .. } = what else {
             return false;
         };
         *takes > facts.around.ttl
-            && section_at(facts, *node, *at).is_some_and(|section| {
+            && section_at(facts, *node, index).is_some_and(|section| {
                 facts.wanted_by_another(*node, &section.key, *at, *at + *takes)
             })
     })
 }
 
 fn answers_after_lease(facts: &Facts<'_>) -> bool {
-    let sent: Vec<Millis> = facts
-        .events_of(FIRST)
-        .filter(|event| {
+    // Whether the last that client-1 did before was to send its request.
+    let waits_for_answer = |pause: usize| {
+        let last = indexed(facts, FIRST).rev().find(|(index, event)| {
+            *index < pause
+                && matches!(
+                    event.what,
+                    What::Reached { .. }
+                        | What::Asked { .. }
+                        | What::Leased { .. }
+                        | What::Denied { .. }
+                )
+        });
+        last.is_some_and(|(_, event)| {
             matches!(
                 event.what,
                 What::Reached {
@@ -170,19 +194,16 @@ fn answers_after_lease(facts: &Facts<'_>) -> bool {
                 }
             )
         })
-        .map(|event| event.at)
-        .collect();
-    stood_still(facts, |section, from, until| {
-        sent.contains(&from) && facts.wanted_by_another(FIRST, &section.key, from, until)
-    })
+    };
+    stood_still(facts, waits_for_answer)
 }
 
 fn release_unanswered(facts: &Facts<'_>) -> bool {
     let mut tried = None;
     for event in facts.events_of(FIRST) {
         match &event.what {
-            What::Releasing { key, .. } => {
-                if let Some(first) = tried
+            What::Releasing { key, attempt, .. } => {
+                if let Some(first) = tried.filter(|_| *attempt > 1)
                     && another_asked(facts, key, first, event.at)
                 {
                     return true;
@@ -209,15 +230,14 @@ fn another_asked(facts: &Facts<'_>, key: &str, from: Millis, until: Millis) -> b
 
 fn write_after_lease(facts: &Facts<'_>) -> bool {
     facts.writes.iter().any(|write| {
-        let before = &facts.history.events[..write.event];
-        let sent = before.iter().rev().find(|event| {
-            event.node == write.by
+        let sent = indexed(facts, write.by).rev().find(|(index, event)| {
+            *index < write.event
                 && matches!(event.what, What::Reached { point: Point::WriteChecked, section }
                     if section_of_token(facts, &write.token) == Some(section))
         });
-        sent.is_some_and(|sent| {
+        sent.is_some_and(|(index, sent)| {
             write.at - sent.at > facts.around.ttl
-                && section_at(facts, write.by, sent.at).is_some_and(|section| {
+                && section_at(facts, write.by, index).is_some_and(|section| {
                     facts.wanted_by_another(write.by, &section.key, sent.at, write.at)
                 })
         })
@@ -233,7 +253,8 @@ fn section_of_token(facts: &Facts<'_>, token: &str) -> Option<u32> {
 }
 
 fn cut_outlived_lease(facts: &Facts<'_>, cuts: &[usize]) -> bool {
-    facts.history.events.iter().any(|event| {
+    let mut events = facts.history.events.iter().enumerate();
+    events.any(|(index, event)| {
         let What::Struck { fault } = event.what else {
             return false;
         };
@@ -245,7 +266,7 @@ fn cut_outlived_lease(facts: &Facts<'_>, cuts: &[usize]) -> bool {
         let until = over.map_or(facts.history.ended, |over| over.at);
         cuts.contains(&fault)
             && until - event.at > facts.around.ttl
-            && section_at(facts, FIRST, event.at).is_some_and(|section| {
+            && section_at(facts, FIRST, index).is_some_and(|section| {
                 facts.wanted_by_another(FIRST, &section.key, event.at, until)
             })
     })

@@ -10,6 +10,8 @@ pub mod load;
 pub mod matrix;
 pub mod run;
 pub mod scenario;
+#[cfg(test)]
+mod told;
 pub mod work;
 
 pub use load::{BadScenario, load};

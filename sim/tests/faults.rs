@@ -582,7 +582,7 @@ mod a_hold {
     }
 
     #[test]
-    fn delivers_the_bytes_of_a_connection_that_was_reset_or_closed_in_the_meantime() {
+    fn delivers_the_bytes_of_a_connection_that_was_reset_in_the_meantime() {
         let faults = [
             (When::At(100), hold(FIRST, LOCK, 500)),
             (When::At(300), reset(FIRST, LOCK)),

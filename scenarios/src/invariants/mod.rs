@@ -9,6 +9,8 @@ mod paid_twice;
 mod refused_holder;
 mod stale_write;
 mod stuck;
+#[cfg(test)]
+mod tests;
 mod token_order;
 mod wrong_release;
 

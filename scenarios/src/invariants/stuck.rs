@@ -49,7 +49,7 @@ impl Invariant for Stuck {
 
 impl Stuck {
     fn check_key(&self, facts: &Facts<'_>, key: &str, over: Millis) -> Vec<Violation> {
-        let ended = facts.history.ended;
+        let (ended, events) = (facts.history.ended, &facts.history.events);
         let asks: Vec<_> = facts.asks.iter().filter(|ask| ask.key == key).collect();
         let beliefs: Vec<_> = facts
             .beliefs
@@ -105,10 +105,9 @@ impl Stuck {
                     breaches.push(Violation {
                         invariant: self.name(),
                         at: start + facts.around.ttl + PATIENCE,
-                        event: facts
-                            .history
-                            .events
-                            .partition_point(|event| event.at <= start),
+                        event: events
+                            .partition_point(|event| event.at <= start)
+                            .min(events.len() - 1),
                         why: format!("nobody held {key} and nobody got it, {long}"),
                     });
                 }

@@ -27,21 +27,23 @@ impl Invariant for TokenOrder {
             .collect();
         fenced.sort_by_key(|(key, number, ..)| (*key, *number));
         let mut breaches = Vec::new();
-        for pair in fenced.windows(2) {
-            let [(key, _, older, _), (other, number, newer, belief)] = pair else {
-                continue;
-            };
-            if key == other && newer <= older {
+        let mut highest: Option<(&String, u64)> = None;
+        for (key, number, fence, belief) in fenced {
+            let older = highest
+                .filter(|(other, _)| *other == key)
+                .map(|(_, fence)| fence);
+            if let Some(older) = older.filter(|older| fence <= *older) {
                 breaches.push(Violation {
                     invariant: self.name(),
                     at: belief.from,
                     event: belief.event,
                     why: format!(
-                        "{} got fence {newer} with grant {number}, after fence {older}",
+                        "{} got fence {fence} with grant {number}, after fence {older}",
                         belief.client,
                     ),
                 });
             }
+            highest = Some((key, older.unwrap_or(0).max(fence)));
         }
         breaches
     }

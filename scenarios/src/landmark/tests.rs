@@ -1,0 +1,344 @@
+//! Every landmark against histories that reach it and histories that just miss it.
+
+use sim::fault::Point;
+use sim::history::Release;
+use sim::{Millis, NodeId};
+
+use super::Landmark;
+use crate::told::{A, B, PLAIN, TTL, Told};
+
+const LONG: Millis = TTL + 1;
+
+#[track_caller]
+fn reached(landmark: Landmark, case: &str, told: Told) {
+    let reached = told.ended(300_000, |facts| landmark.reached(facts, &[0]));
+    assert!(reached, "{}: {case}", landmark.name());
+}
+
+#[track_caller]
+fn missed(landmark: Landmark, case: &str, told: Told) {
+    let reached = told.ended(300_000, |facts| landmark.reached(facts, &[0]));
+    assert!(!reached, "{}: {case}", landmark.name());
+}
+
+/// A holds, B asks.
+fn contended() -> Told {
+    Told::of_one().takes(A, "a").at(20).asks(B).denied(B, true)
+}
+
+#[test]
+fn a_calm_run_reaches_none() {
+    for &landmark in Landmark::ALL {
+        missed(landmark, "calm", contended().at(100).gives_back(A));
+    }
+}
+
+#[test]
+fn woke_after_lease() {
+    let it = Landmark::WokeAfterLease;
+    let paused = |told: Told, node: NodeId, lasts: Millis| {
+        told.at(100)
+            .pauses(node, lasts)
+            .at(100 + lasts)
+            .resumes(node)
+    };
+    reached(it, "longer than the ttl", paused(contended(), A, LONG));
+    missed(it, "exactly the ttl", paused(contended(), A, TTL));
+    missed(it, "another client", paused(contended(), B, LONG));
+    let alone = Told::of_one().takes(A, "a");
+    missed(it, "nobody else wants it", paused(alone, A, LONG));
+    missed(
+        it,
+        "who wanted it is dead",
+        paused(contended().at(50).crashes(B), A, LONG),
+    );
+    missed(
+        it,
+        "after the section, in the same millisecond",
+        paused(contended().at(100).gives_back(A), A, LONG),
+    );
+    reached(
+        it,
+        "while it asks",
+        paused(Told::of_one().asks(A).asks(B), A, LONG),
+    );
+    reached(
+        it,
+        "by two pauses that overlap",
+        contended()
+            .at(100)
+            .pauses(A, 6_000)
+            .at(6_000)
+            .pauses(A, 6_000)
+            .at(12_000)
+            .resumes(A),
+    );
+    missed(
+        it,
+        "a crash cut the pause short",
+        contended().at(100).pauses(A, LONG).at(200).crashes(A),
+    );
+    missed(
+        it,
+        "the other one wants another key",
+        paused(
+            Told::of_one().takes(A, "a").about("lock:2").asks(B),
+            A,
+            LONG,
+        ),
+    );
+}
+
+#[test]
+fn work_outlived_lease() {
+    let it = Landmark::WorkOutlivedLease;
+    reached(it, "longer than the ttl", contended().works(A, LONG));
+    missed(it, "exactly the ttl", contended().works(A, TTL));
+    missed(
+        it,
+        "nobody else wants it",
+        Told::of_one().takes(A, "a").works(A, LONG),
+    );
+    reached(
+        it,
+        "somebody wants it before the work is done",
+        Told::of_one().takes(A, "a").works(A, LONG).at(LONG).asks(B),
+    );
+    missed(
+        it,
+        "somebody wants it afterwards",
+        Told::of_one()
+            .takes(A, "a")
+            .works(A, LONG)
+            .at(LONG + 1)
+            .asks(B),
+    );
+}
+
+#[test]
+fn holder_died() {
+    let it = Landmark::HolderDied;
+    reached(it, "while it holds", contended().crashes(A));
+    reached(it, "while it asks", Told::of_one().asks(A).crashes(A));
+    missed(it, "another client", contended().crashes(B));
+    missed(it, "before its section", Told::of_one().crashes(A));
+    missed(
+        it,
+        "after its section, in the same millisecond",
+        contended().gives_back(A).crashes(A),
+    );
+}
+
+#[test]
+fn acquire_unanswered() {
+    let it = Landmark::AcquireUnanswered;
+    let applied = || Told::of_one().asks(A).sets(A, "a").at(1_000);
+    reached(it, "applied", applied().denied(A, false));
+    missed(it, "a definite answer", applied().denied(A, true));
+    missed(
+        it,
+        "not applied",
+        Told::of_one().asks(A).at(1_000).denied(A, false),
+    );
+    missed(
+        it,
+        "a counter beside the lock was",
+        Told::of_one()
+            .asks(A)
+            .about("lock:1:fence")
+            .sets_for_ever(A, "1")
+            .about("lock:1")
+            .denied(A, false),
+    );
+    reached(
+        it,
+        "applied later, when a hold ended",
+        Told::of_one()
+            .asks(A)
+            .at(1_000)
+            .denied(A, false)
+            .at(5_000)
+            .sets(A, "a"),
+    );
+    missed(
+        it,
+        "another client",
+        Told::of_one().asks(B).sets(B, "b").denied(B, false),
+    );
+}
+
+#[test]
+fn answers_after_lease() {
+    let it = Landmark::AnswersAfterLease;
+    let sent = || {
+        Told::of_one()
+            .asks(B)
+            .asks(A)
+            .at(100)
+            .reaches(A, Point::AcquireSent)
+    };
+    let paused = |told: Told| told.pauses(A, LONG).at(50_000).resumes(A);
+    reached(it, "at the point", paused(sent()));
+    reached(it, "while the answer is on its way", paused(sent().at(103)));
+    missed(
+        it,
+        "the answer was there, in the same millisecond",
+        paused(sent().sets(A, "a").leased(A, "a", None)),
+    );
+    missed(it, "denied already", paused(sent().denied(A, true)));
+    missed(
+        it,
+        "the next attempt has not been sent yet",
+        paused(sent().denied(A, true).at(200).asks(A)),
+    );
+    missed(
+        it,
+        "between two commands",
+        paused(sent().reaches(A, Point::MidAcquire)),
+    );
+    missed(
+        it,
+        "exactly the ttl",
+        sent().pauses(A, TTL).at(100 + TTL).resumes(A),
+    );
+    missed(
+        it,
+        "nobody else wants it",
+        paused(Told::of_one().asks(A).reaches(A, Point::AcquireSent)),
+    );
+}
+
+#[test]
+fn release_unanswered() {
+    let it = Landmark::ReleaseUnanswered;
+    let unanswered = || contended().at(1_000).releasing(A, 1).at(1_500);
+    reached(
+        it,
+        "another asks before the retry",
+        unanswered()
+            .asks(B)
+            .at(2_000)
+            .release_ended(A, Release::Unknown)
+            .releasing(A, 2),
+    );
+    missed(
+        it,
+        "nobody asks before the retry",
+        unanswered()
+            .at(2_000)
+            .release_ended(A, Release::Unknown)
+            .releasing(A, 2)
+            .release_ended(A, Release::Done)
+            .released(A)
+            .at(3_000)
+            .asks(B),
+    );
+    missed(
+        it,
+        "the first try was answered",
+        unanswered()
+            .asks(B)
+            .at(2_000)
+            .release_ended(A, Release::Done)
+            .released(A)
+            .at(4_000)
+            .takes(A, "again")
+            .releasing(A, 1),
+    );
+    missed(
+        it,
+        "the next section's release is no retry",
+        contended()
+            .at(1_000)
+            .releasing(A, 1)
+            .release_ended(A, Release::Unknown)
+            .released(A)
+            .at(2_000)
+            .asks(B)
+            .at(20_000)
+            .takes(A, "again")
+            .releasing(A, 1)
+            .release_ended(A, Release::Done),
+    );
+}
+
+#[test]
+fn write_after_lease() {
+    let it = Landmark::WriteAfterLease;
+    let sent = || contended().at(100).reaches(A, Point::WriteChecked);
+    reached(
+        it,
+        "longer than the ttl on its way",
+        sent().at(100 + LONG).writes(A, "a", 1, PLAIN),
+    );
+    missed(
+        it,
+        "exactly the ttl on its way",
+        sent().at(100 + TTL).writes(A, "a", 1, PLAIN),
+    );
+    missed(
+        it,
+        "sent late",
+        contended()
+            .at(50_000)
+            .reaches(A, Point::WriteChecked)
+            .at(50_005)
+            .writes(A, "a", 1, PLAIN),
+    );
+    missed(
+        it,
+        "nobody else wants it",
+        Told::of_one()
+            .takes(A, "a")
+            .reaches(A, Point::WriteChecked)
+            .at(LONG)
+            .writes(A, "a", 1, PLAIN),
+    );
+}
+
+#[test]
+fn cut_outlived_lease() {
+    let it = Landmark::CutOutlivedLease;
+    let cut = |told: Told, fault: usize, lasts: Millis| {
+        told.at(100).strikes(fault).at(100 + lasts).over(fault)
+    };
+    reached(it, "longer than the ttl", cut(contended(), 0, LONG));
+    missed(it, "exactly the ttl", cut(contended(), 0, TTL));
+    missed(it, "another fault", cut(contended(), 1, LONG));
+    missed(
+        it,
+        "after the section, in the same millisecond",
+        cut(contended().at(100).gives_back(A), 0, LONG),
+    );
+    missed(
+        it,
+        "nobody else wants it",
+        cut(Told::of_one().takes(A, "a"), 0, LONG),
+    );
+}
+
+#[test]
+fn data_lost_and_clock_stepped_while_held() {
+    let lost = Landmark::DataLostWhileHeld;
+    let stepped = Landmark::ClockSteppedWhileHeld;
+    reached(lost, "held", contended().loses_data(1));
+    reached(stepped, "held", contended().clock_steps(1, -1));
+    missed(lost, "the clock", contended().clock_steps(1, -1));
+    missed(stepped, "the data", contended().loses_data(1));
+    for (landmark, told) in [
+        (lost, contended().releasing(A, 1).loses_data(1)),
+        (stepped, contended().releasing(A, 1).clock_steps(1, 5)),
+        (lost, Told::of_one().asks(A).loses_data(1)),
+        (stepped, Told::of_one().asks(A).clock_steps(1, 5)),
+    ] {
+        missed(landmark, "nobody holds", told);
+    }
+}
+
+#[test]
+fn landmarks_have_names_of_their_own() {
+    let mut names: Vec<_> = Landmark::ALL.iter().map(|mark| mark.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), Landmark::ALL.len());
+}

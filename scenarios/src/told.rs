@@ -1,0 +1,366 @@
+//! Histories written by hand, to test what judges them.
+//!
+//! A story is told event by event. What follows from what was told before is filled in: the
+//! store's answers, what a server had under a key, the number of a client's section.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use algorithms::declare::{Holders, owner_by_majority, owner_of_key};
+use sim::fault::Point;
+use sim::history::{Event, Release, Stored, What};
+use sim::store::{Comparator, Guard, Operation, Reply, Request, Table};
+use sim::{EPOCH, History, Millis, NodeId};
+
+use crate::facts::{Circumstances, Facts};
+
+pub(crate) const A: NodeId = NodeId::Client(1);
+pub(crate) const B: NodeId = NodeId::Client(2);
+pub(crate) const C: NodeId = NodeId::Client(3);
+
+/// The lease of every lock in these stories.
+pub(crate) const TTL: Millis = 10_000;
+
+/// The fence of a write without one.
+pub(crate) const PLAIN: Guard = Guard::Plain;
+
+/// A write with a fence, strictly compared.
+pub(crate) fn fence(fence: u64) -> Guard {
+    let comparator = Comparator::Strict;
+    Guard::Fence { fence, comparator }
+}
+
+/// A story being told.
+pub(crate) struct Told {
+    history: History,
+    around: Circumstances,
+    now: Millis,
+    key: String,
+    stored: BTreeMap<(u16, String), Stored>,
+    offsets: BTreeMap<u16, i64>,
+    store: Table,
+    sections: BTreeMap<NodeId, u32>,
+    /// Clients whose next attempt begins no section.
+    in_section: BTreeSet<NodeId>,
+}
+
+impl Told {
+    /// Of a lock on one server: whoever's token is there holds it.
+    pub(crate) fn of_one() -> Self {
+        Self::of(1, Some(owner_of_key))
+    }
+
+    /// Of a lock on five servers: whoever's token three of them have holds it.
+    pub(crate) fn of_five() -> Self {
+        Self::of(5, Some(owner_by_majority))
+    }
+
+    /// Of a lock that lives in the process.
+    pub(crate) fn of_none() -> Self {
+        Self::of(0, None)
+    }
+
+    fn of(servers: u16, holders: Option<Holders>) -> Self {
+        Self {
+            history: History::default(),
+            around: Circumstances {
+                ttl: TTL,
+                ends: 400_000,
+                servers,
+                holders,
+                ordered: false,
+            },
+            now: 0,
+            key: "lock:1".into(),
+            stored: BTreeMap::new(),
+            offsets: BTreeMap::new(),
+            store: Table::default(),
+            sections: BTreeMap::new(),
+            in_section: BTreeSet::new(),
+        }
+    }
+
+    /// What follows happens then.
+    pub(crate) fn at(mut self, time: Millis) -> Self {
+        assert!(self.now <= time, "a story is told in order");
+        self.now = time;
+        self
+    }
+
+    /// What follows is about this key.
+    pub(crate) fn about(mut self, key: &str) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    fn event(mut self, node: NodeId, what: What) -> Self {
+        let at = self.now;
+        self.history.events.push(Event { at, node, what });
+        self
+    }
+
+    // Clients and their lock.
+
+    pub(crate) fn asks(mut self, client: NodeId) -> Self {
+        let section = self.sections.entry(client).or_insert(0);
+        if self.in_section.insert(client) {
+            *section += 1;
+        }
+        let (key, section) = (self.key.clone(), *section);
+        self.event(client, What::Asked { key, section })
+    }
+
+    pub(crate) fn denied(self, client: NodeId, held: bool) -> Self {
+        let (key, section) = (self.key.clone(), self.sections[&client]);
+        self.event(client, What::Denied { key, section, held })
+    }
+
+    /// A client's command stores its token on a server, for a TTL.
+    pub(crate) fn sets_on(self, server: u16, client: NodeId, token: &str) -> Self {
+        let wall = (EPOCH + self.now).saturating_add_signed(self.offset(server));
+        self.changes(server, Some(client), Some((token, Some(wall + TTL))))
+    }
+
+    pub(crate) fn sets(self, client: NodeId, token: &str) -> Self {
+        self.sets_on(1, client, token)
+    }
+
+    /// As `sets`, without a TTL.
+    pub(crate) fn sets_for_ever(self, client: NodeId, token: &str) -> Self {
+        self.changes(1, Some(client), Some((token, None)))
+    }
+
+    pub(crate) fn deletes_on(self, server: u16, client: NodeId) -> Self {
+        self.changes(server, Some(client), None)
+    }
+
+    pub(crate) fn deletes(self, client: NodeId) -> Self {
+        self.deletes_on(1, client)
+    }
+
+    /// The server deletes an expired key.
+    pub(crate) fn sweeps(self) -> Self {
+        self.changes(1, None, None)
+    }
+
+    fn changes(
+        mut self,
+        server: u16,
+        by: Option<NodeId>,
+        after: Option<(&str, Option<Millis>)>,
+    ) -> Self {
+        let after = after.map(|(value, deadline)| Stored {
+            value: value.into(),
+            deadline,
+        });
+        let (key, place) = (self.key.clone(), (server, self.key.clone()));
+        let before = match after.clone() {
+            Some(after) => self.stored.insert(place, after),
+            None => self.stored.remove(&place),
+        };
+        let changed = What::Changed {
+            by,
+            key,
+            before,
+            after,
+        };
+        self.event(NodeId::Lock(server), changed)
+    }
+
+    fn offset(&self, server: u16) -> i64 {
+        self.offsets.get(&server).copied().unwrap_or(0)
+    }
+
+    /// The belief begins.
+    pub(crate) fn leased(self, client: NodeId, token: &str, fence: Option<u64>) -> Self {
+        let (key, section) = (self.key.clone(), self.sections[&client]);
+        let token = token.into();
+        self.event(
+            client,
+            What::Leased {
+                key,
+                section,
+                token,
+                fence,
+            },
+        )
+    }
+
+    /// Asks, is granted and told, all at once.
+    pub(crate) fn takes(self, client: NodeId, token: &str) -> Self {
+        self.asks(client)
+            .sets(client, token)
+            .leased(client, token, None)
+    }
+
+    /// As `takes`, with a fence.
+    pub(crate) fn takes_fenced(self, client: NodeId, token: &str, fence: u64) -> Self {
+        self.asks(client)
+            .sets(client, token)
+            .leased(client, token, Some(fence))
+    }
+
+    /// Calls release, for the nth time. With the first the belief ends.
+    pub(crate) fn releasing(self, client: NodeId, attempt: u32) -> Self {
+        let (key, section) = (self.key.clone(), self.sections[&client]);
+        self.event(
+            client,
+            What::Releasing {
+                key,
+                section,
+                attempt,
+            },
+        )
+    }
+
+    pub(crate) fn release_ended(self, client: NodeId, release: Release) -> Self {
+        let (key, section) = (self.key.clone(), self.sections[&client]);
+        self.event(
+            client,
+            What::ReleaseEnded {
+                key,
+                section,
+                release,
+            },
+        )
+    }
+
+    /// The section is over.
+    pub(crate) fn released(mut self, client: NodeId) -> Self {
+        self.in_section.remove(&client);
+        self.reaches(client, Point::Released)
+    }
+
+    /// Releases its lock, is answered, and the section is over, all at once.
+    pub(crate) fn gives_back(self, client: NodeId) -> Self {
+        self.releasing(client, 1)
+            .deletes(client)
+            .release_ended(client, Release::Done)
+            .released(client)
+    }
+
+    pub(crate) fn reaches(self, client: NodeId, point: Point) -> Self {
+        let section = self.sections.get(&client).copied().unwrap_or(0);
+        self.event(client, What::Reached { point, section })
+    }
+
+    pub(crate) fn works(self, client: NodeId, takes: Millis) -> Self {
+        let section = self.sections[&client];
+        self.event(client, What::Working { section, takes })
+    }
+
+    pub(crate) fn notices_loss(self, client: NodeId) -> Self {
+        let section = self.sections[&client];
+        self.event(client, What::NoticedLoss { section })
+    }
+
+    /// A lock in the process grants itself.
+    pub(crate) fn grants_itself(self, client: NodeId, token: &str) -> Self {
+        let (key, token) = (self.key.clone(), token.into());
+        self.event(client, What::Granted { key, token })
+    }
+
+    pub(crate) fn frees_itself(self, client: NodeId, token: &str) -> Self {
+        let (key, token) = (self.key.clone(), token.into());
+        self.event(client, What::Freed { key, token })
+    }
+
+    // The store.
+
+    pub(crate) fn reads(self, client: NodeId, token: &str, row: u32) -> Self {
+        self.stores(client, token, Operation::Read { row })
+    }
+
+    pub(crate) fn claims(self, client: NodeId, token: &str, row: u32, fence: u64) -> Self {
+        self.stores(client, token, Operation::Claim { row, fence })
+    }
+
+    pub(crate) fn writes(self, client: NodeId, token: &str, row: u32, guard: Guard) -> Self {
+        let value = 1;
+        self.stores(client, token, Operation::Write { row, value, guard })
+    }
+
+    fn stores(mut self, by: NodeId, token: &str, operation: Operation) -> Self {
+        let token: String = token.into();
+        let request = Request {
+            token: token.clone(),
+            operation: operation.clone(),
+        };
+        let effect = self.store.execute(&request);
+        let before = effect.before;
+        let what = match (operation, effect.reply) {
+            (Operation::Read { row } | Operation::Claim { row, .. }, Reply::Row(state)) => {
+                What::Read {
+                    by,
+                    token,
+                    row,
+                    state,
+                }
+            }
+            (Operation::Write { row, value, guard }, reply) => What::Write {
+                sequence: effect.sequence.unwrap(),
+                by,
+                token,
+                row,
+                value,
+                guard,
+                accepted: reply == Reply::Accepted,
+                before,
+            },
+            (Operation::Claim { row, fence }, _) => What::RefusedClaim {
+                by,
+                token,
+                row,
+                fence,
+                state: before,
+            },
+            (Operation::Read { .. }, _) => unreachable!("a read is always answered"),
+        };
+        self.event(NodeId::Store, what)
+    }
+
+    // Trouble.
+
+    pub(crate) fn crashes(mut self, node: NodeId) -> Self {
+        self.in_section.remove(&node);
+        self.event(node, What::Crashed)
+    }
+
+    pub(crate) fn pauses(self, node: NodeId, lasts: Millis) -> Self {
+        self.event(node, What::Paused { lasts })
+    }
+
+    pub(crate) fn resumes(self, node: NodeId) -> Self {
+        self.event(node, What::Resumed)
+    }
+
+    pub(crate) fn clock_steps(mut self, server: u16, by: i64) -> Self {
+        *self.offsets.entry(server).or_insert(0) += by;
+        self.event(NodeId::Lock(server), What::ClockStepped { by })
+    }
+
+    pub(crate) fn loses_data(mut self, server: u16) -> Self {
+        self.stored.retain(|(of, _), _| *of != server);
+        self.event(NodeId::Lock(server), What::DataLost)
+    }
+
+    pub(crate) fn strikes(self, fault: usize) -> Self {
+        self.event(A, What::Struck { fault })
+    }
+
+    pub(crate) fn over(self, fault: usize) -> Self {
+        self.event(A, What::Over { fault })
+    }
+
+    /// The run was to end then at the latest.
+    pub(crate) fn ending_by(mut self, ends: Millis) -> Self {
+        self.around.ends = ends;
+        self
+    }
+
+    /// The run ended. What follows from it?
+    pub(crate) fn ended<R>(mut self, at: Millis, then: impl FnOnce(&Facts<'_>) -> R) -> R {
+        assert!(self.now <= at, "a story ends last");
+        self.history.ended = at;
+        then(&Facts::of(&self.history, &self.around))
+    }
+}
