@@ -28,11 +28,26 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     teller.events();
     teller.violations();
     let ended = run.history.ended;
-    let text = if ended >= run.around.ends {
+    let mut text = if ended >= run.around.ends {
         "the run ends here".to_owned()
     } else {
         "every client is done, and every fault is over".to_owned()
     };
+    let held: Vec<String> = facts
+        .grants
+        .iter()
+        .filter(|grant| grant.until.is_none())
+        .map(|grant| {
+            format!(
+                "{} is still {}'s (grant {})",
+                grant.key, grant.client, grant.number
+            )
+        })
+        .take(3)
+        .collect();
+    if !held.is_empty() {
+        text += &format!("; {}", list(&held));
+    }
     teller.push(ended, usize::MAX, Weight::Step, text);
     teller.lines.sort_by_key(|line| (line.at, line.event));
     let polling = Polling::of(&facts);
@@ -58,13 +73,6 @@ impl Teller<'_> {
     /// Who gets the lock, who hears of it late, and how each grant ends.
     fn grants(&mut self) {
         let facts = self.facts;
-        let ended_now = |at: Millis, key: &str| {
-            facts
-                .grants
-                .iter()
-                .filter(move |grant| grant.until == Some(at) && grant.key == key)
-                .count()
-        };
         for (index, grant) in facts.grants.iter().enumerate() {
             let Grant {
                 key,
@@ -96,11 +104,11 @@ impl Teller<'_> {
                     format!("{client} hears of its grant {number} only now, {late} later{tail}");
                 self.push(belief.from, belief.event, Weight::Notable, text);
             }
-            self.end_of(index, grant, ended_now(grant.from, key) > 0);
+            self.end_of(index, grant);
         }
     }
 
-    fn end_of(&mut self, index: usize, grant: &Grant, _handed_over: bool) {
+    fn end_of(&mut self, index: usize, grant: &Grant) {
         let facts = self.facts;
         let Some(until) = grant.until else { return };
         let Grant {
@@ -157,7 +165,7 @@ impl Teller<'_> {
                 format!("{client}'s lease on {key} is over at once, by the servers' clocks"),
                 Weight::Notable,
             )
-        } else if facts.around.servers > 1 && now(|what| is_removal(what)) {
+        } else if facts.around.servers > 1 && now(is_removal) {
             (
                 format!("{client} holds {key} on no majority any more"),
                 Weight::Step,
@@ -204,14 +212,12 @@ impl Teller<'_> {
                     key,
                     section,
                     held: false,
-                } => {
-                    if silent.insert((*node, *section)) {
-                        let text = format!(
-                            "{node} gets no clear answer to its request for {key}: it may hold it \
+                } if silent.insert((*node, *section)) => {
+                    let text = format!(
+                        "{node} gets no clear answer to its request for {key}: it may hold it \
                              without knowing"
-                        );
-                        tell(Weight::Notable, text);
-                    }
+                    );
+                    tell(Weight::Notable, text);
                 }
                 What::Working { takes, .. } => {
                     tell(

@@ -83,13 +83,7 @@ impl FaultLane {
     }
 
     /// Shades a lane where a fault touches its node.
-    pub(super) fn shade(
-        &self,
-        _picture: &Picture<'_>,
-        canvas: &mut Canvas<'_>,
-        node: NodeId,
-        area: Area,
-    ) {
+    pub(super) fn shade(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
         for fault in self.0.iter().filter(|fault| fault.touches.contains(&node)) {
             if fault.lasting {
                 let (left, right) = (fault.left, fault.right);
