@@ -255,7 +255,10 @@ impl Picture<'_> {
                 .grant_of(&belief.token)
                 .map(|grant| &self.facts.grants[grant]);
             let over: Option<Millis> = grant.and_then(|grant| grant.until);
-            let split = over.map_or(right, |over| self.x(over).clamp(left, right));
+            let split = match over {
+                Some(over) if over <= self.window.until => self.x(over).clamp(left, right),
+                _ => right,
+            };
             let (held, left_over) = (
                 Area {
                     right: split,

@@ -292,7 +292,7 @@ impl Picture<'_> {
             seed,
             ..
         } = self.run;
-        let title = format!("{algorithm}: {}", scenario.title);
+        let title = format!("{algorithm} under {name}");
         let of = SMALL.size(20).bold();
         canvas.text(&of.cut(&title, WIDTH - 40), (20, 24), of, Align::Left);
         let Window { from, until, .. } = *self.window;
@@ -314,10 +314,12 @@ impl Picture<'_> {
             ""
         };
         let line = format!(
-            "scenario {name}  ·  seed {seed}  ·  a lease lasts {}  ·  {part}{vacuous}",
+            "{}  ·  seed {seed}  ·  a lease lasts {}  ·  {part}{vacuous}",
+            scenario.title,
             length(self.run.around.ttl)
         );
-        canvas.text(&line, (20, 47), SMALL.size(12).colour(GREY), Align::Left);
+        let of = SMALL.size(12).colour(GREY);
+        canvas.text(&of.cut(&line, WIDTH - 40), (20, 47), of, Align::Left);
     }
 
     /// Times that get a mark, and how far apart they are.

@@ -11,7 +11,7 @@ use sim::{Millis, NodeId};
 /// The most client lanes.
 const MOST: usize = 5;
 /// The most lanes of keys within a server's lane.
-const MOST_KEYS: usize = 4;
+const MOST_KEYS: usize = 5;
 
 /// What the picture shows.
 #[derive(Debug, Clone)]
