@@ -335,7 +335,11 @@ fn is_removal(what: &What) -> bool {
 }
 
 /// Attempts that got nothing, which are counted and not told.
-struct Polling(Vec<(Millis, NodeId, String)>);
+struct Polling {
+    attempts: Vec<(Millis, NodeId, String)>,
+    /// Who got a lease, and when.
+    leased: Vec<(Millis, NodeId)>,
+}
 
 impl Polling {
     fn of(facts: &Facts<'_>) -> Self {
@@ -345,21 +349,26 @@ impl Polling {
             };
             Some((event.at, event.node, key.clone()))
         });
-        Self(attempts.collect())
+        let leased = facts
+            .beliefs
+            .iter()
+            .map(|belief| (belief.from, belief.client));
+        Self {
+            attempts: attempts.collect(),
+            leased: leased.collect(),
+        }
     }
 
     /// Puts a line for all attempts of a while before the next line that matters.
     fn woven_into(self, lines: Vec<Line>) -> Vec<Line> {
         let mut woven = Vec::new();
-        let mut attempts = self.0.into_iter().peekable();
+        let mut attempts = self.attempts.into_iter().peekable();
         let mut waiting: Vec<(Millis, NodeId, String)> = Vec::new();
         for line in lines {
             while let Some(attempt) = attempts.next_if(|(at, ..)| *at <= line.at) {
                 waiting.push(attempt);
             }
-            let matters = line.weight >= Weight::Notable || line.event == usize::MAX;
-            let enough = waiting.len() >= FEW && (matters || line.weight == Weight::Step);
-            if enough && (matters || waiting.len() >= 4 * FEW) {
+            if waiting.len() >= FEW && line.weight >= Weight::Step {
                 let who: BTreeSet<NodeId> = waiting.iter().map(|(_, who, _)| *who).collect();
                 let keys: BTreeSet<&str> = waiting.iter().map(|(.., key)| key.as_str()).collect();
                 let who: Vec<_> = who.into_iter().collect();
@@ -389,6 +398,13 @@ impl Polling {
                 woven.insert(place, told);
                 waiting.clear();
             }
+            // Who has got the lock has asked to some purpose.
+            waiting.retain(|(at, who, _)| {
+                let got = |(from, client): &(Millis, NodeId)| {
+                    client == who && (*at..=line.at).contains(from)
+                };
+                !self.leased.iter().any(got)
+            });
             woven.push(line);
         }
         woven
