@@ -17,7 +17,8 @@ pub fn replay(algorithm: &str, scenario: &str, seed: u64, engine: &str) -> Strin
     command
 }
 
-fn quoted(argument: &str) -> String {
+/// An argument as a shell takes it.
+pub fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:+,@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()

@@ -7,6 +7,7 @@
 //! A task of a node that stands still is parked instead of polled; when the node goes on, its
 //! tasks run in the order in which they were woken.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -43,7 +44,9 @@ impl Engine for Event {
 
     fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed> {
         let played = Played::new(setup, program);
+        PLAYING.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| played.play()));
+        PLAYING.set(false);
         let history = played.end();
         match outcome {
             Ok(()) => Ok(history),
@@ -52,6 +55,21 @@ impl Engine for Event {
             }),
         }
     }
+}
+
+thread_local! {
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics inside of worlds off the terminal: a run that fails says so in [`Failed`], and
+/// a matrix may have thousands of them. For programs; a library should not call it.
+pub fn quiet_panics() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !PLAYING.get() {
+            loud(panic);
+        }
+    }));
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

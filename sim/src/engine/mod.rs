@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use futures_util::future::LocalBoxFuture;
 
-pub use event::Event;
+pub use event::{Event, quiet_panics};
 pub(crate) use event::{Net, TimerSlot};
 
 use crate::fault::Plan;
@@ -47,6 +47,9 @@ pub trait Engine: Sync {
     /// Plays one world to its end.
     fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed>;
 }
+
+/// Every engine, the default first.
+pub const ALL: &[&dyn Engine] = &[&Event];
 
 /// The testbed itself went wrong: a task panicked. Such a run says nothing about a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]

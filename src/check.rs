@@ -1,0 +1,59 @@
+//! `fencepost check`: does what happens agree with what the scenarios expect?
+
+use anyhow::Result;
+use reports::{CheckedCell, check_text, junit};
+use scenarios::matrix::Checked;
+
+use crate::arguments::Check;
+use crate::sweep::sweep;
+use crate::{Outcome, output, pick};
+
+/// Plays the scenarios and compares.
+pub(crate) fn check(arguments: &Check) -> Result<Outcome> {
+    let algorithms = pick::algorithms(&arguments.sweep.algorithms)?;
+    let picked = pick::scenarios(&arguments.scenarios)?;
+    let engine = pick::engine(&arguments.sweep.engine)?;
+    if let Some(path) = &arguments.junit {
+        output::try_file(path)?;
+    }
+    let scenarios: Vec<_> = picked
+        .iter()
+        .map(|picked| picked.scenario.clone())
+        .collect();
+    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine)?;
+    let checked: Vec<_> = matrix
+        .cells
+        .iter()
+        .map(|cell| {
+            let picked = picked
+                .iter()
+                .find(|picked| picked.scenario.name == cell.scenario)
+                .expect("every cell has its scenario");
+            let declaration = algorithms
+                .iter()
+                .find(|algorithm| algorithm.name() == cell.algorithm)
+                .expect("every cell has its algorithm")
+                .declares();
+            let expectation = picked.scenario.expectation(&cell.algorithm, &declaration);
+            CheckedCell::of(
+                cell,
+                &picked.scenario,
+                &picked.argument,
+                &matrix,
+                expectation,
+            )
+        })
+        .collect();
+    if let Some(path) = &arguments.junit {
+        output::write_file(path, junit(&checked).as_bytes())?;
+    }
+    output::print(&check_text(&checked, output::COLOUR))?;
+    let differs = checked
+        .iter()
+        .any(|cell| matches!(cell.checked, Checked::Differs(_)));
+    Ok(if differs {
+        Outcome::Found
+    } else {
+        Outcome::Done
+    })
+}

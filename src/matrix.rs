@@ -1,0 +1,82 @@
+//! `fencepost matrix`: the main job.
+
+use std::fs;
+use std::path::Path;
+
+use algorithms::Algorithm;
+use anyhow::{Context, Result};
+use reports::{TableOptions, report_json, run_json, table, timeline};
+use scenarios::Scenario;
+use scenarios::matrix::Cell;
+use sim::engine::Engine;
+
+use crate::arguments::Matrix;
+use crate::sweep::sweep;
+use crate::{Outcome, output, pick};
+
+/// Plays a matrix and writes its report.
+pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
+    let algorithms = pick::algorithms(&arguments.sweep.algorithms)?;
+    let picked = pick::scenarios(&arguments.scenarios)?;
+    let engine = pick::engine(&arguments.sweep.engine)?;
+    let cells = arguments.out.join("cells");
+    fs::create_dir_all(&cells).with_context(|| format!("failed to create {}", cells.display()))?;
+    let report = arguments.out.join("report.json");
+    output::try_file(&report)?;
+
+    let named = picked
+        .iter()
+        .map(|picked| (picked.scenario.name.clone(), picked.argument.clone()));
+    let table_options = TableOptions {
+        width: output::width(),
+        colour: output::COLOUR,
+        arguments: named.collect(),
+    };
+    let scenarios: Vec<_> = picked.into_iter().map(|picked| picked.scenario).collect();
+    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine)?;
+    output::write_file(&report, report_json(&matrix, &scenarios, None).as_bytes())?;
+    for cell in &matrix.cells {
+        write_incident(&cells, cell, &algorithms, &scenarios, engine)?;
+    }
+    output::print(&table(&matrix, &scenarios, &table_options))?;
+    let stopped = if matrix.stopped {
+        "Stopped early. "
+    } else {
+        ""
+    };
+    eprintln!(
+        "{stopped}The report is {}; a history and a picture of each cell's first and worst incident are in {}.",
+        report.display(),
+        cells.display(),
+    );
+    Ok(Outcome::Done)
+}
+
+/// The history and the picture of the first run that shows a cell's worst violation.
+fn write_incident(
+    directory: &Path,
+    cell: &Cell,
+    algorithms: &[&dyn Algorithm],
+    scenarios: &[Scenario],
+    engine: &dyn Engine,
+) -> Result<()> {
+    let Some(seed) = cell.worst().and_then(|worst| worst.first_seed) else {
+        return Ok(());
+    };
+    let algorithm = algorithms
+        .iter()
+        .find(|algorithm| algorithm.name() == cell.algorithm);
+    let scenario = scenarios
+        .iter()
+        .find(|scenario| scenario.name == cell.scenario);
+    let (Some(algorithm), Some(scenario)) = (algorithm, scenario) else {
+        return Ok(());
+    };
+    let run = scenarios::run(*algorithm, scenario, seed, engine)?;
+    let stem = directory.join(format!("{}-{}-{seed}", cell.scenario, cell.algorithm));
+    output::write_file(&stem.with_extension("json"), run_json(&run).as_bytes())?;
+    output::write_file(
+        &stem.with_extension("svg"),
+        timeline::svg(&run, scenario).as_bytes(),
+    )
+}
