@@ -2,7 +2,7 @@
 //!
 //! A report reads finished [`Run`](scenarios::Run)s and [`Matrix`](scenarios::matrix::Matrix)es
 //! and turns them into text. The same run gives the same bytes. Formats for people are
-//! [`story`], [`table`](mod@table), [`check_text`](mod@check_text) and [`timeline`]; formats for
+//! [`story`](mod@story), [`table`](mod@table), [`check_text`](mod@check_text) and [`timeline`]; formats for
 //! programs are [`report_json`](mod@report_json), [`run_json`](mod@run_json) and
 //! [`junit`](mod@junit).
 //!

@@ -501,6 +501,32 @@ mod tests {
     }
 
     #[test]
+    fn colours_change_nothing_but_colours() {
+        let plain = table(&sample::matrix(), &[sample::scenario()], &options(80));
+        let coloured = TableOptions {
+            colour: Colour::Always,
+            ..options(80)
+        };
+        let coloured = table(&sample::matrix(), &[sample::scenario()], &coloured);
+        let mut stripped = String::new();
+        let mut escaped = false;
+        for c in coloured.chars() {
+            match (c, escaped) {
+                ('\u{1b}', _) => escaped = true,
+                ('m', true) => escaped = false,
+                (_, true) => {}
+                (c, false) => stripped.push(c),
+            }
+        }
+        let trimmed: String = stripped
+            .lines()
+            .map(|line| line.trim_end().to_owned() + "\n")
+            .collect();
+        assert_ne!(coloured, plain);
+        assert_eq!(trimmed, plain);
+    }
+
+    #[test]
     fn a_double_write_that_is_not_the_worst_is_shown_after_a_slash() {
         let mut cell = sample::matrix().cells.remove(1);
         let mut paid = cell.violations[0].clone();

@@ -120,20 +120,32 @@ pub fn fault(planned: &Planned) -> String {
         When::Point {
             client, point: p, ..
         } => {
-            let own = planned.fault.nodes().eq([*client]);
-            let place = point(*p);
-            if own {
-                format!("{what}, {place}")
+            if planned.fault.nodes().eq([*client]) {
+                format!("{what}, {}", point(*p))
             } else {
-                let place = place.replacen(" its ", &format!(" {client}'s "), 1);
-                let named = place.contains(&client.to_string());
-                let whose = if named {
-                    String::new()
-                } else {
-                    format!(" (of {client})")
-                };
-                format!("{what}, {place}{whose}")
+                format!("{}, {what}", point_of(*p, *client))
             }
+        }
+    }
+}
+
+/// As [`point`], seen from outside.
+fn point_of(p: Point, client: NodeId) -> String {
+    match p {
+        Point::AcquireSent => format!("right after {client} has sent its request for the lock"),
+        Point::MidAcquire => format!("between the two commands with which {client} takes the lock"),
+        Point::Granted => format!("right after {client} has got the lock"),
+        Point::ReadChecked => {
+            format!("after {client} has checked its lease, right before its read")
+        }
+        Point::WriteChecked => {
+            format!("after {client} has checked its lease, right before its write")
+        }
+        Point::BeforeRelease => format!("before {client} releases the lock"),
+        Point::Released => format!("after {client} has released the lock"),
+        Point::RenewDue => format!("when the lease of {client} is due for renewal"),
+        Point::BeforeRead | Point::AfterRead | Point::BeforeWrite | Point::AfterWrite => {
+            point(p).replacen("its", &format!("{client}'s"), 1)
         }
     }
 }
@@ -314,7 +326,7 @@ mod tests {
         };
         assert_eq!(
             fault(&step),
-            "the wall clocks of lock-1 to lock-5 jump 30.5 s back, after client-1's read"
+            "after client-1's read, the wall clocks of lock-1 to lock-5 jump 30.5 s back"
         );
     }
 

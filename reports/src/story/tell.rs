@@ -28,11 +28,26 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     teller.events();
     teller.violations();
     let ended = run.history.ended;
-    let text = if ended >= run.around.ends {
+    let mut text = if ended >= run.around.ends {
         "the run ends here".to_owned()
     } else {
         "every client is done, and every fault is over".to_owned()
     };
+    let held: Vec<String> = facts
+        .grants
+        .iter()
+        .filter(|grant| grant.until.is_none())
+        .map(|grant| {
+            format!(
+                "{} is still {}'s (grant {})",
+                grant.key, grant.client, grant.number
+            )
+        })
+        .take(3)
+        .collect();
+    if !held.is_empty() {
+        text += &format!("; {}", list(&held));
+    }
     teller.push(ended, usize::MAX, Weight::Step, text);
     teller.lines.sort_by_key(|line| (line.at, line.event));
     let polling = Polling::of(&facts);
@@ -58,13 +73,6 @@ impl Teller<'_> {
     /// Who gets the lock, who hears of it late, and how each grant ends.
     fn grants(&mut self) {
         let facts = self.facts;
-        let ended_now = |at: Millis, key: &str| {
-            facts
-                .grants
-                .iter()
-                .filter(move |grant| grant.until == Some(at) && grant.key == key)
-                .count()
-        };
         for (index, grant) in facts.grants.iter().enumerate() {
             let Grant {
                 key,
@@ -96,11 +104,11 @@ impl Teller<'_> {
                     format!("{client} hears of its grant {number} only now, {late} later{tail}");
                 self.push(belief.from, belief.event, Weight::Notable, text);
             }
-            self.end_of(index, grant, ended_now(grant.from, key) > 0);
+            self.end_of(index, grant);
         }
     }
 
-    fn end_of(&mut self, index: usize, grant: &Grant, _handed_over: bool) {
+    fn end_of(&mut self, index: usize, grant: &Grant) {
         let facts = self.facts;
         let Some(until) = grant.until else { return };
         let Grant {
@@ -157,7 +165,7 @@ impl Teller<'_> {
                 format!("{client}'s lease on {key} is over at once, by the servers' clocks"),
                 Weight::Notable,
             )
-        } else if facts.around.servers > 1 && now(|what| is_removal(what)) {
+        } else if facts.around.servers > 1 && now(is_removal) {
             (
                 format!("{client} holds {key} on no majority any more"),
                 Weight::Step,
@@ -204,14 +212,12 @@ impl Teller<'_> {
                     key,
                     section,
                     held: false,
-                } => {
-                    if silent.insert((*node, *section)) {
-                        let text = format!(
-                            "{node} gets no clear answer to its request for {key}: it may hold it \
+                } if silent.insert((*node, *section)) => {
+                    let text = format!(
+                        "{node} gets no clear answer to its request for {key}: it may hold it \
                              without knowing"
-                        );
-                        tell(Weight::Notable, text);
-                    }
+                    );
+                    tell(Weight::Notable, text);
                 }
                 What::Working { takes, .. } => {
                     tell(
@@ -329,7 +335,11 @@ fn is_removal(what: &What) -> bool {
 }
 
 /// Attempts that got nothing, which are counted and not told.
-struct Polling(Vec<(Millis, NodeId, String)>);
+struct Polling {
+    attempts: Vec<(Millis, NodeId, String)>,
+    /// Who got a lease, and when.
+    leased: Vec<(Millis, NodeId)>,
+}
 
 impl Polling {
     fn of(facts: &Facts<'_>) -> Self {
@@ -339,21 +349,26 @@ impl Polling {
             };
             Some((event.at, event.node, key.clone()))
         });
-        Self(attempts.collect())
+        let leased = facts
+            .beliefs
+            .iter()
+            .map(|belief| (belief.from, belief.client));
+        Self {
+            attempts: attempts.collect(),
+            leased: leased.collect(),
+        }
     }
 
     /// Puts a line for all attempts of a while before the next line that matters.
     fn woven_into(self, lines: Vec<Line>) -> Vec<Line> {
         let mut woven = Vec::new();
-        let mut attempts = self.0.into_iter().peekable();
+        let mut attempts = self.attempts.into_iter().peekable();
         let mut waiting: Vec<(Millis, NodeId, String)> = Vec::new();
         for line in lines {
             while let Some(attempt) = attempts.next_if(|(at, ..)| *at <= line.at) {
                 waiting.push(attempt);
             }
-            let matters = line.weight >= Weight::Notable || line.event == usize::MAX;
-            let enough = waiting.len() >= FEW && (matters || line.weight == Weight::Step);
-            if enough && (matters || waiting.len() >= 4 * FEW) {
+            if waiting.len() >= FEW && line.weight >= Weight::Step {
                 let who: BTreeSet<NodeId> = waiting.iter().map(|(_, who, _)| *who).collect();
                 let keys: BTreeSet<&str> = waiting.iter().map(|(.., key)| key.as_str()).collect();
                 let who: Vec<_> = who.into_iter().collect();
@@ -383,6 +398,13 @@ impl Polling {
                 woven.insert(place, told);
                 waiting.clear();
             }
+            // Who has got the lock has asked to some purpose.
+            waiting.retain(|(at, who, _)| {
+                let got = |(from, client): &(Millis, NodeId)| {
+                    client == who && (*at..=line.at).contains(from)
+                };
+                !self.leased.iter().any(got)
+            });
             woven.push(line);
         }
         woven

@@ -83,13 +83,7 @@ impl FaultLane {
     }
 
     /// Shades a lane where a fault touches its node.
-    pub(super) fn shade(
-        &self,
-        _picture: &Picture<'_>,
-        canvas: &mut Canvas<'_>,
-        node: NodeId,
-        area: Area,
-    ) {
+    pub(super) fn shade(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
         for fault in self.0.iter().filter(|fault| fault.touches.contains(&node)) {
             if fault.lasting {
                 let (left, right) = (fault.left, fault.right);
@@ -261,7 +255,10 @@ impl Picture<'_> {
                 .grant_of(&belief.token)
                 .map(|grant| &self.facts.grants[grant]);
             let over: Option<Millis> = grant.and_then(|grant| grant.until);
-            let split = over.map_or(right, |over| self.x(over).clamp(left, right));
+            let split = match over {
+                Some(over) if over <= self.window.until => self.x(over).clamp(left, right),
+                _ => right,
+            };
             let (held, left_over) = (
                 Area {
                     right: split,

@@ -103,7 +103,7 @@ impl Picture<'_> {
     fn x(&self, at: Millis) -> i32 {
         let Window { from, until, .. } = *self.window;
         let at = at.clamp(from, until) - from;
-        let width = (RIGHT - LEFT - PAD) as Millis;
+        let width = (RIGHT - LEFT - 2 * PAD) as Millis;
         LEFT + PAD + (at * width / (until - from).max(1)) as i32
     }
 
@@ -111,14 +111,24 @@ impl Picture<'_> {
         (self.window.from..=self.window.until).contains(&at)
     }
 
-    /// A span of time, if any of it is shown. Never narrower than two pixels.
+    /// A span of time, if any of it is shown. Never narrower than two pixels; what begins
+    /// before the window or goes on after it reaches the lane's edge.
     fn span(&self, from: Millis, until: Option<Millis>) -> Option<(i32, i32)> {
-        let until = until.unwrap_or(self.window.until);
+        let until = until.unwrap_or(Millis::MAX);
         if until < self.window.from || from > self.window.until {
             return None;
         }
-        let left = self.x(from);
-        Some((left, self.x(until).max(left + 2)))
+        let left = if from < self.window.from {
+            LEFT
+        } else {
+            self.x(from)
+        };
+        let right = if until > self.window.until {
+            RIGHT
+        } else {
+            self.x(until)
+        };
+        Some((left, right.max(left + 2)))
     }
 
     fn layout(&self) -> Layout {
@@ -248,7 +258,7 @@ impl Picture<'_> {
             .chain([(NodeId::Store, layout.store)]);
         for (node, area) in lanes {
             canvas.fill(area, canvas::GROUND);
-            layout.faults.shade(self, canvas, node, area);
+            layout.faults.shade(canvas, node, area);
         }
         self.grid(canvas, layout);
         self.sent_writes(canvas, layout);
@@ -282,7 +292,7 @@ impl Picture<'_> {
             seed,
             ..
         } = self.run;
-        let title = format!("{algorithm}: {}", scenario.title);
+        let title = format!("{algorithm} under {name}");
         let of = SMALL.size(20).bold();
         canvas.text(&of.cut(&title, WIDTH - 40), (20, 24), of, Align::Left);
         let Window { from, until, .. } = *self.window;
@@ -304,10 +314,12 @@ impl Picture<'_> {
             ""
         };
         let line = format!(
-            "scenario {name}  ·  seed {seed}  ·  a lease lasts {}  ·  {part}{vacuous}",
+            "{}  ·  seed {seed}  ·  a lease lasts {}  ·  {part}{vacuous}",
+            scenario.title,
             length(self.run.around.ttl)
         );
-        canvas.text(&line, (20, 47), SMALL.size(12).colour(GREY), Align::Left);
+        let of = SMALL.size(12).colour(GREY);
+        canvas.text(&of.cut(&line, WIDTH - 40), (20, 47), of, Align::Left);
     }
 
     /// Times that get a mark, and how far apart they are.
@@ -405,4 +417,94 @@ fn seconds(at: Millis) -> String {
 fn margin(canvas: &mut Canvas<'_>, area: Area, name: &str) {
     let at = (LEFT - 10, area.middle());
     canvas.text(name, at, SMALL.size(12).bold(), Align::Right);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_worst_violation_is_told_in_words_and_the_wrong_belief_is_shown() {
+        let scenario = sample::gc_pause();
+        let run = sample::breach("naive", &scenario, "double-write");
+        let picture = svg(&run, &scenario);
+        let worst = &run.verdict.violations[0];
+        for part in [
+            &format!("VIOLATION  {}  at {}", worst.invariant, clock(worst.at)),
+            worst.why.as_str(),
+            "still believes",
+            "stands still",
+            "pause: client-1 for ",
+            "holds lock:1 (grant 1)",
+            "The holder stops for longer than its lease",
+        ] {
+            assert!(picture.contains(part), "{part} in\n{picture}");
+        }
+    }
+
+    #[test]
+    fn a_refused_write_is_labelled_with_its_fence() {
+        let scenario = sample::gc_pause();
+        let run = (0..200)
+            .map(|seed| sample::run("fenced", &scenario, seed))
+            .find(|run| run.facts().writes.iter().any(|write| !write.accepted))
+            .unwrap();
+        let picture = svg(&run, &scenario);
+        assert!(
+            picture.contains("refused: client-1 row 1, fence 1"),
+            "{picture}"
+        );
+    }
+
+    #[test]
+    fn every_server_has_a_lane() {
+        let scenario = sample::redis_restart();
+        let picture = svg(&sample::run("redlock", &scenario, 0), &scenario);
+        for server in 1..=5 {
+            assert!(picture.contains(&format!("lock-{server}")), "{picture}");
+        }
+    }
+
+    #[test]
+    fn who_is_left_out_is_counted() {
+        let scenario = sample::herd();
+        let picture = svg(&sample::run("naive", &scenario, 0), &scenario);
+        assert!(
+            picture.contains("195 more clients are not shown"),
+            "{picture}"
+        );
+        assert!(picture.contains("nothing was violated"), "{picture}");
+    }
+
+    #[test]
+    fn a_lock_that_nobody_gets_any_more_is_shown_to_the_point_where_that_is_clear() {
+        let scenario = sample::crashed_holder();
+        let run = sample::breach("setnx", &scenario, "stuck");
+        let facts = run.facts();
+        let window = window::of(&run, &facts);
+        assert!(window.until > run.verdict.violations[0].at);
+        assert!(window.until < run.history.ended);
+        assert!(svg(&run, &scenario).contains("dies"));
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_picture_in_both_formats() {
+        let scenario = sample::gc_pause();
+        let once = svg(&sample::run("renewing", &scenario, 1), &scenario);
+        let again = svg(&sample::run("renewing", &scenario, 1), &scenario);
+        assert_eq!(once, again);
+        let pixels = png(&once, 600).unwrap();
+        assert!(pixels.starts_with(b"\x89PNG"));
+        assert_eq!(pixels, png(&again, 600).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_svg_is_refused_with_a_reason() {
+        let error = png("<svg", 600).unwrap_err().to_string();
+        assert!(
+            error.starts_with("failed to render the picture: "),
+            "{error}"
+        );
+    }
 }

@@ -10,7 +10,7 @@ use super::{Picture, Target, margin, window};
 pub(super) fn height(picture: &Picture<'_>) -> i32 {
     let rows = picture.window.keys.len().max(1) as i32;
     if picture.run.around.servers == 1 {
-        (18 * rows).max(38)
+        (20 * rows).max(38)
     } else {
         22 * rows
     }
@@ -114,7 +114,7 @@ impl Picture<'_> {
         let row = (area.bottom - area.top) / keys.len().max(1) as i32;
         for (index, key) in keys.iter().enumerate() {
             let top = area.top + row * index as i32;
-            let pad = if row > 30 { 8 } else { 3 };
+            let pad = if row > 30 { 8 } else { 2 };
             let bar = Area {
                 top: top + pad,
                 bottom: top + row - pad,

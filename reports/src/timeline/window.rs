@@ -11,7 +11,7 @@ use sim::{Millis, NodeId};
 /// The most client lanes.
 const MOST: usize = 5;
 /// The most lanes of keys within a server's lane.
-const MOST_KEYS: usize = 4;
+const MOST_KEYS: usize = 5;
 
 /// What the picture shows.
 #[derive(Debug, Clone)]
@@ -175,17 +175,15 @@ fn incident(
             .map_or(first, |f| f.min(first));
     }
     if violation.invariant == "overlap" {
-        // Until it is over.
+        // Until both have stopped believing, if that is soon.
+        let soon = violation.at + run.around.ttl;
         let ends = |other: &scenarios::facts::Belief| other.until.unwrap_or(facts.history.ended);
         let at_once = facts.beliefs.iter().filter(|other| {
             Some(&other.key) == key.as_ref()
                 && other.from <= violation.at
                 && ends(other) > violation.at
         });
-        last = at_once
-            .map(ends)
-            .min()
-            .map_or(last, |end| end.max(violation.at));
+        last = at_once.map(ends).max().map_or(last, |end| end.min(soon));
     }
     if let Some(struck) = fault_before(violation.at) {
         // A fault long before the section that breached is not its cause.
