@@ -93,8 +93,9 @@ impl AsyncRead for Stream {
         let mut little = ReadBuf::new(&mut room[..READ_AT_MOST.min(buffer.remaining())]);
         let read = Pin::new(&mut self.inner).poll_read(context, &mut little);
         buffer.put_slice(little.filled());
-        if read.is_ready() {
-            touch(); // reading may open the window
+        // Reading opens the window; that matters to the sender when there is a lot to read.
+        if little.remaining() == 0 || with(|world| world.net.network.bulk) {
+            touch();
         }
         read
     }
@@ -108,6 +109,9 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         touch();
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if written.is_pending() {
+            with(|world| world.net.network.bulk = true);
+        }
         if let (Poll::Ready(Ok(_)), Some(meter)) = (&written, &self.meter)
             && meter.armed.swap(false, Ordering::Relaxed)
         {

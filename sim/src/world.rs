@@ -81,7 +81,7 @@ pub(crate) struct Node {
     /// What the store holds, likewise.
     pub(crate) table: Rc<RefCell<Table>>,
     /// Resets that wait until the node has run.
-    pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
+    pub(crate) waiting_resets: Vec<Box<turmoil_net::Packet>>,
     spawned: u64,
 }
 
@@ -98,11 +98,11 @@ pub(crate) enum DueWhat {
     /// A timer.
     Timer(usize),
     /// A segment reaches its receiver.
-    Segment(turmoil_net::Packet),
+    Segment(Box<turmoil_net::Packet>),
     /// The oldest segment that waits at the end of the link between two nodes may go on.
     Held(usize, usize),
     /// A process that stood still hears of a reset.
-    Reset(turmoil_net::Packet),
+    Reset(Box<turmoil_net::Packet>),
     /// A fault of the plan strikes.
     Strike(usize),
     /// A fault of the plan is over.

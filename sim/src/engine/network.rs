@@ -28,12 +28,9 @@ pub(crate) struct Network {
     /// Client end and server end.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,
     outgoing: Vec<Packet>,
-    /// Whether a segment so large was sent that its sender may wait for an acknowledgement.
-    bulk: bool,
+    /// Whether so much was sent at once that its sender may wait for an acknowledgement.
+    pub(crate) bulk: bool,
 }
-
-/// Whoever connects does so from such a port.
-const FIRST_EPHEMERAL_PORT: u16 = 49_152;
 
 /// Below this, a message fits into the window many times over.
 const BULK: usize = 4096;
@@ -44,7 +41,7 @@ struct Link {
     last: Millis,
     holds: u32,
     /// What has come to the end of the link and waits, the oldest first.
-    held: VecDeque<Packet>,
+    held: VecDeque<Box<Packet>>,
     swallows: u32,
 }
 
@@ -83,8 +80,10 @@ impl Network {
 impl World {
     fn send(&mut self, segment: Packet) {
         let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
-        let arrives = self.net.network.arrival(self.now, from, to);
-        self.push(arrives, DueWhat::Segment(segment));
+        let network = &mut self.net.network;
+        network.bulk |= tcp(&segment).payload.len() >= BULK;
+        let arrives = network.arrival(self.now, from, to);
+        self.push(arrives, DueWhat::Segment(Box::new(segment)));
     }
 
     fn lives(&self, address: std::net::IpAddr) -> bool {
@@ -109,7 +108,7 @@ impl World {
     }
 
     /// The oldest segment that waited on a link, unless a new hold has begun.
-    fn let_go(&mut self, from: usize, to: usize) -> Option<Packet> {
+    fn let_go(&mut self, from: usize, to: usize) -> Option<Box<Packet>> {
         let link = self.net.network.link(from, to);
         if link.holds > 0 {
             return None;
@@ -119,7 +118,7 @@ impl World {
 
     /// Queues a segment behind those that a hold has kept: also when it is due in the very
     /// millisecond in which the hold ends. Gives it back when the way is free.
-    fn queue(&mut self, segment: Packet) -> Option<Packet> {
+    fn queue(&mut self, segment: Box<Packet>) -> Option<Box<Packet>> {
         let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
         let link = self.net.network.link(from, to);
         if link.holds == 0 && link.held.is_empty() {
@@ -197,21 +196,15 @@ impl Played<'_> {
         let mut outgoing = with(|world| std::mem::take(&mut world.net.network.outgoing));
         while world::take_touched() {
             self.guard.egress_all(&mut outgoing);
-            let mut next = outgoing.drain(..).peekable();
-            while let Some(packet) = next.next() {
+            let superseded: Vec<bool> = (0..outgoing.len())
+                .map(|place| is_superseded(&outgoing[place], &outgoing[place + 1..]))
+                .collect();
+            for (packet, superseded) in outgoing.drain(..).zip(superseded) {
                 if !is_bare_ack(&packet) {
-                    // A sender that filled its window goes on when it is acknowledged.
-                    let bulk = tcp(&packet).payload.len() >= BULK;
-                    with(|world| {
-                        world.net.network.bulk |= bulk;
-                        world.send(packet);
-                    });
-                } else if !next
-                    .peek()
-                    .is_some_and(|next| acknowledges_too(next, &packet))
-                    && with(|world| world.lives(packet.dst))
-                {
+                    with(|world| world.send(packet));
+                } else if !superseded && with(|world| world.lives(packet.dst)) {
                     self.guard.deliver(packet);
+                    // A sender that has filled its window goes on when it is acknowledged.
                     if with(|world| world.net.network.bulk) {
                         world::touch();
                     }
@@ -223,7 +216,7 @@ impl Played<'_> {
     }
 
     /// A segment has come to the end of its link.
-    pub(super) fn arrive(&self, segment: Packet) {
+    pub(super) fn arrive(&self, segment: Box<Packet>) {
         if let Some(segment) = with(|world| world.queue(segment)) {
             self.hand_over(segment);
         }
@@ -237,7 +230,7 @@ impl Played<'_> {
     }
 
     /// Gives a segment to its receiver, unless a fault swallows it or the process is gone.
-    fn hand_over(&self, packet: Packet) {
+    fn hand_over(&self, packet: Box<Packet>) {
         let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
         let segment = tcp(&packet);
         let TcpFlags { syn, ack, rst, .. } = segment.flags;
@@ -271,7 +264,7 @@ impl Played<'_> {
     }
 
     /// Tells a process that a connection is reset, once it can hear.
-    pub(super) fn tell_of_reset(&self, reset: Packet) {
+    pub(super) fn tell_of_reset(&self, reset: Box<Packet>) {
         let to = owner(reset.dst).0;
         let deliver = with(|world| {
             let lives = world.lives(reset.dst);
@@ -286,9 +279,14 @@ impl Played<'_> {
         }
     }
 
-    fn deliver(&self, packet: Packet) {
-        self.guard.deliver(packet);
-        world::touch();
+    fn deliver(&self, packet: Box<Packet>) {
+        let TcpFlags { syn, fin, rst, .. } = tcp(&packet).flags;
+        self.guard.deliver(*packet);
+        // Data alone is only acknowledged; that may wait until somebody sends something, save
+        // where a sender waits for it.
+        if syn || fin || rst || with(|world| world.net.network.bulk) {
+            world::touch();
+        }
     }
 }
 
@@ -300,16 +298,30 @@ fn is_bare_ack(packet: &Packet) -> bool {
     ack && !syn && !fin && !rst && tcp(packet).payload.is_empty()
 }
 
-/// Whether `next` goes the same way as the bare acknowledgement `ack` and carries it too. Not
-/// so for the side that connects: its first acknowledgement completes the handshake, and
-/// data that came instead of it would be dropped.
-fn acknowledges_too(next: &Packet, ack: &Packet) -> bool {
-    let ports = |packet| (tcp(packet).src_port, tcp(packet).dst_port);
-    let to_connector = tcp(ack).dst_port >= FIRST_EPHEMERAL_PORT;
-    to_connector
-        && (next.src, next.dst, ports(next)) == (ack.src, ack.dst, ports(ack))
-        && tcp(next).flags.ack
+/// Whether one of the segments that leave behind a bare acknowledgement carries it too. A
+/// handshake's last acknowledgement is not superseded: data that came instead would be lost.
+fn is_superseded(ack: &Packet, later: &[Packet]) -> bool {
+    let way = |packet: &Packet| {
+        let TcpSegment {
+            src_port, dst_port, ..
+        } = *tcp(packet);
+        (packet.dst, dst_port, src_port, packet.src)
+    };
+    is_bare_ack(ack)
+        && tcp(ack).seq & ISN_STEP_MASK != 1
+        && later
+            .iter()
+            .take(LOOK_AHEAD)
+            .any(|next| way(next) == way(ack) && tcp(next).flags.ack)
 }
+
+/// `turmoil-net` begins every connection at a multiple of this step, so that the handshake's
+/// last acknowledgement is one above it.
+const ISN_STEP_MASK: u32 = 0xffff;
+
+/// How far behind an acknowledgement data is looked for: what a client that asks many servers
+/// at once sends in one go.
+const LOOK_AHEAD: usize = 16;
 
 fn segment_ack(packet: &Packet) -> u32 {
     tcp(packet).ack
