@@ -1,0 +1,52 @@
+//! Every `[expect]` of every built-in scenario, held to its seeds.
+
+use std::sync::atomic::AtomicBool;
+
+use fencepost::algorithms;
+use fencepost::reports::style::Colour;
+use fencepost::reports::{CheckedCell, check_text};
+use fencepost::scenarios::builtin;
+use fencepost::scenarios::matrix::{Checked, Seeds, play};
+use fencepost::sim::engine::Event;
+
+#[test]
+fn what_happens_is_what_the_scenarios_expect() {
+    let scenarios = builtin::all();
+    let never = AtomicBool::new(false);
+    let seeds = Seeds {
+        from: 1_000,
+        count: 60,
+    };
+    let matrix = play(algorithms::ALL, &scenarios, seeds, &Event, &|| {}, &never);
+    let mut checked = Vec::new();
+    for cell in &matrix.cells {
+        let scenario = scenarios
+            .iter()
+            .find(|s| s.name == cell.scenario)
+            .expect("its scenario");
+        let algorithm = algorithms::ALL.iter().find(|a| a.name() == cell.algorithm);
+        let declaration = algorithm.expect("its algorithm").declares();
+        let expectation = scenario.expectation(&cell.algorithm, &declaration);
+        checked.push(CheckedCell::of(
+            cell,
+            scenario,
+            &scenario.name,
+            &matrix,
+            expectation,
+        ));
+    }
+    let wrong = |cell: &&CheckedCell<'_>| {
+        // A lock that nothing is expected of, or a scenario that no run reaches, is a gap too.
+        matches!(cell.checked, Checked::Differs(_) | Checked::NotExpected)
+    };
+    let text = check_text(&checked, Colour::Never);
+    assert_eq!(checked.iter().filter(wrong).count(), 0, "{text}");
+    for cell in &matrix.cells {
+        let enough = cell.not_applicable.is_some() || cell.runs * 2 >= cell.seeds;
+        assert!(
+            enough,
+            "{} under {} is mostly vacuous",
+            cell.algorithm, cell.scenario
+        );
+    }
+}

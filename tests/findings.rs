@@ -1,0 +1,487 @@
+//! What the references say must happen, and does.
+//!
+//! Each expectation was worked out by hand from the published behaviour of the locks and of
+//! Redis before the simulator was asked. Every failure prints the command that shows it.
+
+use std::sync::atomic::AtomicBool;
+
+use fencepost::scenarios::matrix::{Cell, Seeds, play};
+use fencepost::scenarios::{Run, Scenario, builtin};
+use fencepost::sim::engine::Event;
+use fencepost::sim::fault::{Fault, Plan, Planned, When};
+use fencepost::sim::history::What;
+use fencepost::sim::{Millis, NodeId};
+use fencepost::{algorithms, scenario, scenarios, sim};
+
+const SEEDS: Seeds = Seeds { from: 0, count: 60 };
+
+fn algorithm(name: &str) -> &'static dyn algorithms::Algorithm {
+    *algorithms::ALL
+        .iter()
+        .find(|algorithm| algorithm.name() == name)
+        .expect("a known name")
+}
+
+fn cell(name: &str, under: &str) -> Cell {
+    let scenario = scenario(under).expect("a known name");
+    let never = AtomicBool::new(false);
+    let matrix = play(
+        &[algorithm(name)],
+        &[scenario],
+        SEEDS,
+        &Event,
+        &|| {},
+        &never,
+    );
+    matrix
+        .cells
+        .into_iter()
+        .next()
+        .expect("one algorithm, one scenario")
+}
+
+fn runs(name: &str, under: &str) -> impl Iterator<Item = Run> {
+    let (name, scenario) = (algorithm(name), scenario(under).expect("a known name"));
+    (SEEDS.from..SEEDS.from + SEEDS.count)
+        .map(move |seed| fencepost::run(name, &scenario, seed).expect("the testbed works"))
+        .filter(|run| !run.verdict.vacuous)
+}
+
+/// In most runs.
+#[track_caller]
+fn shows(name: &str, under: &str, invariants: &[&str]) {
+    let cell = cell(name, under);
+    for invariant in invariants {
+        let rate = cell.violation(invariant).expect("a judged invariant").rate;
+        assert!(
+            rate.share() >= 0.1,
+            "{invariant} in {} of {} runs of {name} under {under}; see: fencepost run {name} {under} --seed 0",
+            rate.hits,
+            rate.of,
+        );
+    }
+}
+
+/// In some runs, however few.
+#[track_caller]
+fn can_show(name: &str, under: &str, invariants: &[&str]) {
+    let cell = cell(name, under);
+    for invariant in invariants {
+        let rate = cell.violation(invariant).expect("a judged invariant").rate;
+        assert!(
+            rate.hits > 0,
+            "no {invariant} in {} runs of {name} under {under}",
+            rate.of
+        );
+    }
+}
+
+/// In no run.
+#[track_caller]
+fn never_shows(name: &str, under: &str, invariants: &[&str]) {
+    let cell = cell(name, under);
+    assert!(
+        cell.runs >= 50,
+        "only {} runs of {name} under {under} count",
+        cell.runs
+    );
+    for invariant in invariants {
+        let violation = cell.violation(invariant).expect("a judged invariant");
+        if let Some(seed) = violation.first_seed {
+            panic!("{invariant}; see: fencepost run {name} {under} --seed {seed}");
+        }
+    }
+}
+
+/// No run violates anything.
+#[track_caller]
+fn is_safe(name: &str, under: &str) {
+    let names: Vec<_> = scenarios::run::judged_by(&scenario(under).expect("a known name"))
+        .iter()
+        .map(|invariant| invariant.name())
+        .collect();
+    never_shows(name, under, &names);
+}
+
+#[test]
+fn after_a_pause_naive_writes_twice_and_frees_its_successors_lock() {
+    shows("naive", "gc-pause", &["double-write", "wrong-release"]);
+}
+
+#[test]
+fn after_a_pause_naive_lets_a_third_client_in() {
+    // Client-1 frees the lock of whoever holds it; a third belief begins while that one's
+    // still lasts.
+    let third =
+        runs("naive", "gc-pause").any(|run| {
+            let facts = run.facts();
+            let ended = run.history.ended;
+            facts.beliefs.iter().any(|third| {
+                let holds_then = |other: &&scenarios::facts::Belief| {
+                    other.from <= third.from && other.until.unwrap_or(ended) > third.from
+                };
+                let stolen = facts
+                    .removals
+                    .iter()
+                    .any(|removal| removal.by == NodeId::Client(1) && removal.event < third.event);
+                stolen
+                    && third.client != NodeId::Client(1)
+                    && facts.beliefs.iter().filter(holds_then).any(|other| {
+                        other.client != third.client && other.client != NodeId::Client(1)
+                    })
+            })
+        });
+    assert!(third, "see: fencepost run naive gc-pause");
+}
+
+#[test]
+fn after_a_pause_a_token_prevents_the_wrong_release_but_not_the_double_write() {
+    shows("tokened", "gc-pause", &["double-write"]);
+    never_shows("tokened", "gc-pause", &["wrong-release"]);
+}
+
+#[test]
+fn after_a_pause_a_renewing_holder_looks_and_does_not_write() {
+    shows("renewing", "gc-pause", &["overlap"]);
+    never_shows("renewing", "gc-pause", &["stale-write", "double-write"]);
+}
+
+#[test]
+fn after_a_pause_between_look_and_write_renewing_writes_all_the_same() {
+    shows("renewing", "pause-after-check", &["stale-write"]);
+}
+
+#[test]
+fn a_fence_prevents_double_writes_and_still_accepts_some_stale_ones() {
+    never_shows("fenced", "gc-pause", &["double-write"]);
+    can_show("fenced", "gc-pause", &["stale-write", "lost-update"]);
+}
+
+#[test]
+fn a_claim_prevents_double_writes_and_lost_updates() {
+    never_shows("fenced-claim", "gc-pause", &["double-write", "lost-update"]);
+}
+
+#[test]
+fn a_stale_write_past_a_claim_falls_between_the_grant_and_the_first_access() {
+    for under in ["gc-pause", "slow-work", "delayed-write", "cut-off-holder"] {
+        for run in runs("fenced-claim", under) {
+            let facts = run.facts();
+            let stale = run
+                .verdict
+                .violations
+                .iter()
+                .filter(|v| v.invariant == "stale-write");
+            for violation in stale {
+                let write = facts
+                    .writes
+                    .iter()
+                    .find(|write| write.event == violation.event);
+                let write = write.expect("a write breached it");
+                let newer_access = facts.reads.iter().any(|read| {
+                    let newer = facts.grant_of(&read.token) > write.grant;
+                    read.row == write.row && newer && read.event < write.event
+                });
+                assert!(
+                    !newer_access,
+                    "fencepost run fenced-claim {under} --seed {}",
+                    run.seed
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_pause_five_servers_are_no_better_than_one() {
+    shows("redlock", "gc-pause", &["double-write"]);
+}
+
+#[test]
+fn a_lock_without_ttl_waits_for_the_sleeper() {
+    is_safe("setnx", "gc-pause");
+}
+
+#[test]
+fn when_both_read_before_either_wrote_fences_are_in_order_and_the_update_is_lost() {
+    never_shows("fenced", "slow-work", &["double-write"]);
+    shows("fenced", "slow-work", &["lost-update"]);
+    never_shows("fenced-claim", "slow-work", &["lost-update"]);
+}
+
+#[test]
+fn a_repeated_del_frees_anothers_lock_without_any_pause() {
+    shows("naive", "replayed-release", &["wrong-release"]);
+    is_safe("tokened", "replayed-release");
+    let scenario = scenario("replayed-release").expect("a known name");
+    let pauses = |fault: &scenarios::scenario::FaultRange| {
+        matches!(fault.kind, scenarios::scenario::FaultKind::Pause { .. })
+    };
+    assert!(!scenario.faults.iter().any(pauses));
+}
+
+#[test]
+fn renewing_does_not_help_against_a_delayed_write() {
+    shows(
+        "renewing",
+        "delayed-write",
+        &["stale-write", "double-write"],
+    );
+}
+
+#[test]
+fn redlock_survives_late_answers_and_does_not_without_its_check() {
+    is_safe("redlock", "late-acquire-replies");
+    shows(
+        "redlock-unchecked",
+        "late-acquire-replies",
+        &["double-write"],
+    );
+}
+
+#[test]
+fn after_a_restart_without_data_the_first_token_is_handed_out_twice() {
+    shows(
+        "fenced",
+        "redis-restart",
+        &["token-order", "refused-holder"],
+    );
+    for run in runs("fenced", "redis-restart") {
+        let first = run
+            .facts()
+            .beliefs
+            .iter()
+            .filter(|belief| belief.fence == Some(1))
+            .count();
+        assert!(
+            first >= 2,
+            "fencepost run fenced redis-restart --seed {}",
+            run.seed
+        );
+    }
+}
+
+/// How long `stuck` says that it lasted, in every run that counts.
+fn stuck(name: &str, under: &str) -> Vec<(u64, Option<String>)> {
+    let why = |run: &Run| {
+        let stuck = run
+            .verdict
+            .violations
+            .iter()
+            .find(|v| v.invariant == "stuck");
+        stuck.map(|violation| violation.why.clone())
+    };
+    runs(name, under).map(|run| (run.seed, why(&run))).collect()
+}
+
+#[test]
+fn setnx_is_stuck_for_ever_when_its_holder_dies_or_never_hears() {
+    for under in ["crashed-holder", "lost-acquire-reply", "server-clock-back"] {
+        for (seed, why) in stuck("setnx", under) {
+            let for_ever = why.is_some_and(|why| why.ends_with("for ever"));
+            assert!(for_ever, "see: fencepost run setnx {under} --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn setnx_expire_is_stuck_for_ever_without_its_second_command() {
+    for under in ["crash-between", "lost-acquire-reply"] {
+        for (seed, why) in stuck("setnx-expire", under) {
+            let for_ever = why.is_some_and(|why| why.ends_with("for ever"));
+            assert!(
+                for_ever,
+                "see: fencepost run setnx-expire {under} --seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ttl_lock_is_stuck_for_its_ttl_and_the_step_when_the_clock_goes_back() {
+    let names = [
+        "setnx-expire",
+        "naive",
+        "tokened",
+        "renewing",
+        "fenced",
+        "fenced-claim",
+        "redlock",
+    ];
+    for name in names {
+        for run in runs(name, "server-clock-back") {
+            let Fault::ClockStep { by, .. } = &run.instance.setup.plan.0[0].fault else {
+                panic!()
+            };
+            let facts = run.facts();
+            let struck = run
+                .history
+                .events
+                .iter()
+                .find(|event| event.what == What::Struck { fault: 0 });
+            let struck = struck.expect("the fault strikes").at;
+            let first = facts.grants[0].from;
+            let next = facts
+                .grants
+                .iter()
+                .map(|grant| grant.from)
+                .find(|from| *from > struck);
+            let waited = next.expect("granted after the step") - first;
+            let least = run.around.ttl + by.unsigned_abs();
+            // Whoever waits asks at least every 600 ms, and an answer takes a few milliseconds.
+            assert!(
+                (least..least + 1_000).contains(&waited),
+                "waited {waited} ms for {least} ms: fencepost run {name} server-clock-back --seed {}",
+                run.seed,
+            );
+            assert!(run.verdict.has("stuck"));
+        }
+    }
+}
+
+/// When the last try to release of client-1's first section was over, and when the cut ended.
+fn release_and_cut(run: &Run) -> (Millis, Millis) {
+    let released = run.history.events.iter().find(|event| {
+        event.node == NodeId::Client(1)
+            && matches!(
+                event.what,
+                What::Reached {
+                    point: sim::fault::Point::Released,
+                    ..
+                }
+            )
+    });
+    let cut = run
+        .history
+        .events
+        .iter()
+        .find(|event| event.what == What::Over { fault: 0 });
+    (
+        released.expect("client-1 releases").at,
+        cut.expect("the cut ends").at,
+    )
+}
+
+#[test]
+fn a_queued_setnx_sticks_in_just_those_runs_whose_cut_outlives_the_release() {
+    for run in runs("setnx", "cut-off-holder") {
+        let (released, cut) = release_and_cut(&run);
+        // Between the release and the next attempt lies a rest of at most 100 ms.
+        if released.abs_diff(cut) > 200 {
+            let outlives = cut > released;
+            let replay = format!("fencepost run setnx cut-off-holder --seed {}", run.seed);
+            assert_eq!(run.verdict.has("stuck"), outlives, "{replay}");
+        }
+    }
+    let stuck = |run: &Run| run.verdict.has("stuck");
+    let sticking: Vec<_> = runs("setnx-expire", "cut-off-holder")
+        .filter(stuck)
+        .collect();
+    assert!(sticking.len() >= 6, "only {} runs stick", sticking.len());
+    for run in sticking {
+        let (released, cut) = release_and_cut(&run);
+        assert!(
+            cut > released,
+            "fencepost run setnx-expire cut-off-holder --seed {}",
+            run.seed
+        );
+    }
+}
+
+#[test]
+fn nobody_else_is_ever_stuck() {
+    let may = [
+        ("setnx", "crashed-holder"),
+        ("setnx", "lost-acquire-reply"),
+        ("setnx", "cut-off-holder"),
+        ("setnx-expire", "crash-between"),
+        ("setnx-expire", "lost-acquire-reply"),
+        ("setnx-expire", "cut-off-holder"),
+    ];
+    let few = Seeds { from: 0, count: 10 };
+    let scenarios: Vec<Scenario> = builtin::all()
+        .into_iter()
+        .filter(|s| s.name != "server-clock-back")
+        .collect();
+    let never = AtomicBool::new(false);
+    let matrix = play(algorithms::ALL, &scenarios, few, &Event, &|| {}, &never);
+    for cell in matrix.cells {
+        let seed = cell
+            .violation("stuck")
+            .and_then(|violation| violation.first_seed);
+        if let Some(seed) = seed
+            && !may.contains(&(cell.algorithm.as_str(), cell.scenario.as_str()))
+        {
+            panic!(
+                "fencepost run {} {} --seed {seed}",
+                cell.algorithm, cell.scenario
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pause_across_a_renewal_lets_a_second_holder_in_and_one_after_it_does_not() {
+    // T is 30 s and the renewal comes 10 s after the grant. A pause from 9.9 s to 34.9 s skips
+    // it: the key expires at 30 s. One from 10.1 s to 35.1 s comes after it: the key lives
+    // until 40 s, and by then the holder is awake and has refreshed again.
+    for (from, second_holder) in [(9_900, true), (10_100, false)] {
+        for seed in 0..20 {
+            let run = paused_at(seed, from, from + 25_000);
+            let facts = run.facts();
+            let first = &facts.grants[0];
+            let taken_over = facts
+                .grants
+                .iter()
+                .find(|grant| grant.client != first.client);
+            let taken_over = taken_over
+                .map(|grant| grant.from - first.from)
+                .filter(|after| *after < 40_000);
+            let why = format!("seed {seed}, paused from {from} ms after the grant: {taken_over:?}");
+            assert_eq!(taken_over.is_some(), second_holder, "{why}");
+            // Whoever waits asks at least every 600 ms.
+            assert!(
+                taken_over.is_none_or(|after| (30_000..30_700).contains(&after)),
+                "{why}"
+            );
+        }
+    }
+}
+
+/// `renewing` with work of 40 s, and client-1 paused between two times after its grant.
+fn paused_at(seed: u64, from: Millis, until: Millis) -> Run {
+    let calm = include_str!("../scenarios/slow-work.toml");
+    let overrides = [
+        ("work.takes", "40s"),
+        ("work.items", "1"),
+        ("reaches", "\"work-outlived-lease\""),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut scenario = scenarios::load("slow-work.toml", calm, &overrides).expect("it loads");
+    let undisturbed = fencepost::run(algorithm("renewing"), &scenario, seed).expect("it runs");
+    let granted = undisturbed.facts().grants[0].from;
+    let lasts = until - from;
+    scenario.faults = vec![scenarios::scenario::FaultRange {
+        kind: scenarios::scenario::FaultKind::Pause {
+            node: scenarios::scenario::Role::Client(1),
+            lasts: lasts..=lasts,
+        },
+        when: scenarios::scenario::WhenRange::At(granted + from..=granted + from),
+    }];
+    let run = fencepost::run(algorithm("renewing"), &scenario, seed).expect("it runs");
+    let pause = Fault::Pause {
+        nodes: vec![NodeId::Client(1)],
+        lasts,
+    };
+    let when = When::At(granted + from);
+    assert_eq!(
+        run.instance.setup.plan,
+        Plan(vec![Planned { fault: pause, when }])
+    );
+    assert_eq!(
+        run.facts().grants[0].from,
+        granted,
+        "the pause changes nothing before it"
+    );
+    run
+}
