@@ -319,7 +319,8 @@ impl Reader<'_> {
             elsewhere().or(near)
         } else if message.starts_with("missing field") {
             bad.label = format!("`{named}` is missing");
-            if SECTIONS.contains(&named) {
+            let in_fault = section == "fault"; // a `when` has a `client`, too
+            if SECTIONS.contains(&named) && !in_fault {
                 Some(format!("add the section [{named}]"))
             } else {
                 example_of(section, named).map(|example| format!("add it, as in: {example}"))
@@ -332,7 +333,9 @@ impl Reader<'_> {
                 .next();
             key.and_then(|key| match key {
                 "fault" => Some("every fault is a section of its own: [[fault]]".into()),
-                _ if SECTIONS.contains(&key) => Some(format!("it is a section: [{key}]")),
+                _ if SECTIONS.contains(&key) && section != "fault" => {
+                    Some(format!("it is a section: [{key}]"))
+                }
                 _ => example_of(section, key).map(|example| format!("write it as in: {example}")),
             })
         } else {
