@@ -40,6 +40,10 @@ pub(crate) enum Verb {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fencepost list
+  fencepost list --json")]
 pub(crate) struct List {
     /// As JSON
     #[arg(long)]
@@ -62,7 +66,7 @@ pub(crate) struct Run {
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) engine: Engine,
-    /// Change a value of the scenario, as in ttl=10s, work.items=5, client.retry=1s..2s
+    /// Change a value of the scenario, as in ttl=10s, client.retry=1s..2s, fault.1.lasts=40s
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Play it twice and compare

@@ -1,11 +1,11 @@
 //! `fencepost check`: does what happens agree with what the scenarios expect?
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use reports::{CheckedCell, check_text, junit};
 use scenarios::matrix::Checked;
 
 use crate::arguments::Check;
-use crate::sweep::sweep;
+use crate::sweep::{stop_on_ctrl_c, sweep};
 use crate::{Outcome, output, pick};
 
 /// Plays the scenarios and compares.
@@ -13,6 +13,7 @@ pub(crate) fn check(arguments: &Check) -> Result<Outcome> {
     let algorithms = pick::algorithms(&arguments.sweep.algorithms)?;
     let picked = pick::scenarios(&arguments.scenarios)?;
     let engine = pick::engine(&arguments.sweep.engine)?;
+    let stop = stop_on_ctrl_c()?;
     if let Some(path) = &arguments.junit {
         output::try_file(path)?;
     }
@@ -20,7 +21,7 @@ pub(crate) fn check(arguments: &Check) -> Result<Outcome> {
         .iter()
         .map(|picked| picked.scenario.clone())
         .collect();
-    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine)?;
+    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
     let checked: Vec<_> = matrix
         .cells
         .iter()
@@ -48,6 +49,9 @@ pub(crate) fn check(arguments: &Check) -> Result<Outcome> {
         output::write_file(path, junit(&checked).as_bytes())?;
     }
     output::print(&check_text(&checked, output::COLOUR))?;
+    if matrix.stopped {
+        bail!("stopped before the end: what was not played was not checked");
+    }
     let differs = checked
         .iter()
         .any(|cell| matches!(cell.checked, Checked::Differs(_)));

@@ -11,7 +11,7 @@ use scenarios::matrix::Cell;
 use sim::engine::Engine;
 
 use crate::arguments::Matrix;
-use crate::sweep::sweep;
+use crate::sweep::{stop_on_ctrl_c, sweep};
 use crate::{Outcome, output, pick};
 
 /// Plays a matrix and writes its report.
@@ -19,6 +19,7 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
     let algorithms = pick::algorithms(&arguments.sweep.algorithms)?;
     let picked = pick::scenarios(&arguments.scenarios)?;
     let engine = pick::engine(&arguments.sweep.engine)?;
+    let stop = stop_on_ctrl_c()?;
     let cells = arguments.out.join("cells");
     fs::create_dir_all(&cells).with_context(|| format!("failed to create {}", cells.display()))?;
     let report = arguments.out.join("report.json");
@@ -33,7 +34,7 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
         arguments: named.collect(),
     };
     let scenarios: Vec<_> = picked.into_iter().map(|picked| picked.scenario).collect();
-    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine)?;
+    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
     output::write_file(&report, report_json(&matrix, &scenarios, None).as_bytes())?;
     for cell in &matrix.cells {
         write_incident(&cells, cell, &algorithms, &scenarios, engine)?;
@@ -44,11 +45,11 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
     } else {
         ""
     };
-    eprintln!(
+    output::remark(&format!(
         "{stopped}The report is {}; a history and a picture of each cell's first and worst incident are in {}.",
         report.display(),
         cells.display(),
-    );
+    ));
     Ok(Outcome::Done)
 }
 

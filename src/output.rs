@@ -29,6 +29,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Says something that is no result. Whether anybody listens does not matter.
+pub(crate) fn remark(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
 /// Whether whoever read the results has stopped reading.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
@@ -50,7 +55,8 @@ pub(crate) fn complain(error: &anyhow::Error) {
             let handler = miette::GraphicalReportHandler::new_themed(theme).with_width(width);
             let mut text = String::new();
             let _ = handler.render_report(&mut text, bad.0.as_ref());
-            writeln!(stderr, "error: {}", text.trim_start())
+            let text = text.trim_start().trim_start_matches("× ");
+            writeln!(stderr, "error: {}", text.trim_end())
         }
         None => writeln!(stderr, "error: {error:#}"),
     };

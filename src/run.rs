@@ -11,7 +11,8 @@ use sim::engine::Engine;
 use crate::arguments::Run;
 use crate::{Outcome, output, pick};
 
-/// How many seeds are tried to find one under which something is violated.
+/// How many seeds are tried to find one under which something is violated; fewer if the
+/// scenario caps them for their cost.
 const TRIED: u64 = 200;
 
 /// Plays one run.
@@ -49,8 +50,15 @@ pub(crate) fn run(arguments: &Run) -> Result<Outcome> {
         replay,
         whole: arguments.whole,
     };
-    output::print(&(story(&played, scenario, &options) + &preface))?;
+    let mut text = story(&played, scenario, &options) + &preface;
+    let mut outcome = Outcome::Done;
+    if arguments.verify {
+        let (verified, said) = verify(&played, algorithm, scenario, engine)?;
+        outcome = verified;
+        text += &said;
+    }
 
+    // Files come first: whoever reads the story may stop reading.
     if let Some(path) = &arguments.json {
         output::write_file(path, run_json(&played).as_bytes())?;
     }
@@ -62,10 +70,8 @@ pub(crate) fn run(arguments: &Run) -> Result<Outcome> {
             output::write_file(path, &timeline::png(&svg, PICTURE_WIDTH)?)?;
         }
     }
-    if arguments.verify {
-        return verify(&played, algorithm, scenario, engine);
-    }
-    Ok(Outcome::Done)
+    output::print(&text)?;
+    Ok(outcome)
 }
 
 /// Twice the width of a document, for sharp print.
@@ -89,8 +95,9 @@ fn first_violation(
     scenario: &Scenario,
     engine: &dyn Engine,
 ) -> Result<(Played, String)> {
+    let tried = scenario.seeds.map_or(TRIED, |cap| cap.min(TRIED));
     let mut fallback = None;
-    for seed in 0..TRIED {
+    for seed in 0..tried {
         let played = play(algorithm, scenario, seed, engine)?;
         if played.verdict.vacuous {
             continue;
@@ -107,30 +114,29 @@ fn first_violation(
             let seed = played.seed;
             let preface = format!(
                 "Nothing was violated under any of the seeds 0 to {}; this was seed {seed}.\n",
-                TRIED - 1,
+                tried - 1,
             );
             Ok((played, preface))
         }
         None => bail!(
-            "no run of {TRIED} reached what {} is about; name a --seed to see one",
+            "no run of {tried} reached what {} is about; name a --seed to see one",
             scenario.name
         ),
     }
 }
 
+/// Plays a run again and compares.
 fn verify(
     played: &Played,
     algorithm: &dyn Algorithm,
     scenario: &Scenario,
     engine: &dyn Engine,
-) -> Result<Outcome> {
+) -> Result<(Outcome, String)> {
     let again = play(algorithm, scenario, played.seed, engine)?;
     if again.history == played.history {
         let events = played.history.events.len();
-        output::print(&format!(
-            "Played twice: all {events} events are the same.\n"
-        ))?;
-        return Ok(Outcome::Done);
+        let said = format!("Played twice: all {events} events are the same.\n");
+        return Ok((Outcome::Done, said));
     }
     let pairs = played.history.events.iter().zip(&again.history.events);
     let same = pairs.take_while(|(one, other)| one == other).count();
@@ -138,12 +144,12 @@ fn verify(
         Some(event) => format!("at {} ms on {}: {:?}", event.at, event.node, event.what),
         None => "the run had ended".to_owned(),
     };
-    output::print(&format!(
+    let said = format!(
         "Played twice, event {same} differs.\n  first:  {}\n  second: {}\n",
         show(played),
         show(&again),
-    ))?;
-    Ok(Outcome::NotReproduced)
+    );
+    Ok((Outcome::NotReproduced, said))
 }
 
 /// The command that plays the run again, with everything that was changed.

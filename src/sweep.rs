@@ -18,12 +18,12 @@ pub(crate) fn sweep(
     algorithms: &[&dyn Algorithm],
     scenarios: &[Scenario],
     engine: &dyn Engine,
+    stop: &AtomicBool,
 ) -> Result<Matrix> {
     let seeds = Seeds {
         from: 0,
         count: arguments.seeds,
     };
-    let stop = stop_on_ctrl_c()?;
     let progress = ProgressBar::new(size(algorithms, scenarios, seeds));
     let style = "{wide_bar} {human_pos} of {human_len} runs, {per_sec}, {eta} left";
     progress.set_style(ProgressStyle::with_template(style).expect("the template is right"));
@@ -32,14 +32,14 @@ pub(crate) fn sweep(
         .build()
         .context("failed to start threads")?;
     let tick = || progress.inc(1);
-    let matrix = pool.install(|| play(algorithms, scenarios, seeds, engine, &tick, &stop));
+    let matrix = pool.install(|| play(algorithms, scenarios, seeds, engine, &tick, stop));
     progress.finish_and_clear();
     Ok(matrix)
 }
 
-/// Ctrl-C lets the runs that are being played end, and keeps what is done. A second one ends
-/// the program.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
+/// From here on Ctrl-C lets the runs that are being played end, and keeps what is done. A second
+/// one ends the program.
+pub(crate) fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     ctrlc::set_handler(move || {

@@ -82,11 +82,12 @@ pub fn replays(matrix: &Matrix, options: &TableOptions) -> String {
 
 /// A head with its items behind it, or below it if they do not fit.
 fn wrapped(head: &str, items: &[String], width: u16) -> String {
-    let items = items.join(", ");
-    if head.chars().count() + items.chars().count() <= usize::from(width) {
-        return format!("{head}{items}\n");
+    let joined = items.join(", ");
+    if head.chars().count() + joined.chars().count() <= usize::from(width) {
+        return format!("{head}{joined}\n");
     }
-    let below = filled(&items, width, 6);
+    // Lines break between items, so that a name, its rate and the sign stay together.
+    let below = filled_with(joined.split_inclusive(',').map(str::trim), width, 6);
     format!("{}\n      {below}\n", head.trim_end())
 }
 
@@ -313,9 +314,14 @@ pub fn legend(matrix: &Matrix, options: &TableOptions) -> String {
 
 /// Breaks a text into lines; those after the first are indented.
 fn filled(text: &str, width: u16, indent: usize) -> String {
+    filled_with(text.split_whitespace(), width, indent)
+}
+
+/// Fills lines with pieces that are not broken.
+fn filled_with<'t>(pieces: impl Iterator<Item = &'t str>, width: u16, indent: usize) -> String {
     let room = usize::from(width).saturating_sub(indent).max(20);
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in pieces {
         let line = lines.last_mut().expect("there is always a line");
         if line.is_empty() {
             *line = word.to_owned();

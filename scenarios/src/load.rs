@@ -50,35 +50,140 @@ pub fn load(
     parse(file_name, text)?;
     let mut table: toml::Table = toml::from_str(text).expect("parsed above");
     for (key, value) in overrides {
-        set(&mut table, key, value);
+        set(&mut table, key, value)?;
     }
     let changed = toml::to_string(&table).expect("a table can be written");
     parse(&format!("{file_name}, changed by --set"), &changed)
 }
 
-fn set(table: &mut toml::Table, key: &str, value: &str) {
+/// Gives a value to a dotted key. A bare name is the field of that name, whatever its section;
+/// items of a list are counted from one, and need no number where there is only one.
+fn set(root: &mut toml::Table, key: &str, value: &str) -> Read<()> {
+    let written = format!("{key}={value}");
+    let reader = Reader {
+        file_name: "--set",
+        text: &written,
+    };
+    let refuse = |part: &str, what: String, help: String| {
+        let from = key.find(part).unwrap_or(0);
+        let mut bad = reader.error(from..from + part.len(), what, "here");
+        bad.help = Some(help);
+        bad
+    };
+    let mut path: Vec<&str> = key.split('.').collect();
+    if path.len() == 1 && !SECTIONS.contains(&key) {
+        match bare_fields().find(|(_, field)| *field == key) {
+            Some(("", _)) => {}
+            Some((section, _)) => path.insert(0, section),
+            None => {
+                let near = nearest(key, bare_fields().map(|(_, field)| field));
+                let help = near.map_or_else(
+                    || "name a value of the file, as in ttl, work.items, fault.1.lasts".into(),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                return Err(refuse(key, format!("there is no value `{key}`"), help));
+            }
+        }
+    }
     // A number or a list is one; everything else is a string, so that nobody must quote.
     let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
         .ok()
         .and_then(|mut parsed| parsed.remove("value"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    // A bare name is a parameter of the lock.
-    let mut path: Vec<&str> = key.split('.').collect();
-    if path.len() == 1 && !table.contains_key(key) {
-        path.insert(0, "lock");
-    }
     let (last, parents) = path.split_last().expect("split gives at least one part");
-    let mut table = table;
-    for parent in parents {
+    let mut table = root;
+    let mut parents = parents.iter().copied().peekable();
+    while let Some(parent) = parents.next() {
         let entry = table
-            .entry(*parent)
+            .entry(parent)
             .or_insert_with(|| toml::Table::new().into());
-        if !entry.is_table() {
-            *entry = toml::Table::new().into();
-        }
-        table = entry.as_table_mut().expect("made one above");
+        let entry = match entry {
+            toml::Value::Array(items) => {
+                let number = parents.peek().and_then(|part| part.parse::<usize>().ok());
+                if number.is_some() {
+                    parents.next();
+                }
+                let count = items.len();
+                let place = number.or_else(|| (count == 1).then_some(1));
+                let item = place.and_then(|place| items.get_mut(place.checked_sub(1)?));
+                item.ok_or_else(|| {
+                    let what = match number {
+                        Some(number) => format!("there is no {parent} {number}"),
+                        None => format!("there are {count} of `{parent}`: which one?"),
+                    };
+                    let help =
+                        format!("they are counted from 1 to {count}, as in {parent}.1.{last}=...");
+                    refuse(parent, what, help)
+                })?
+            }
+            other => other,
+        };
+        table = entry.as_table_mut().ok_or_else(|| {
+            let help = format!("set it itself, as in {parent}=...");
+            refuse(parent, format!("`{parent}` has no parts"), help)
+        })?;
     }
     table.insert((*last).to_owned(), value);
+    Ok(())
+}
+
+/// The tables of a file.
+const SECTIONS: &[&str] = &["world", "client", "lock", "work", "fault", "expect"];
+
+/// Every field of a file: its section, its name, and a value as it should be written.
+const FIELDS: &[(&str, &str, &str)] = &[
+    ("", "name", r#""my-scenario""#),
+    (
+        "",
+        "title",
+        r#""The holder stops for longer than its lease""#,
+    ),
+    ("", "story", r#""Pod A takes the lock and freezes ...""#),
+    ("", "reaches", r#""woke-after-lease""#),
+    ("", "seeds", "20"),
+    ("world", "clients", "3"),
+    ("world", "latency", r#""1ms..5ms""#),
+    ("world", "ends", r#""300s""#),
+    ("client", "retry", r#""200ms..600ms""#),
+    ("client", "redis_timeout", r#""1s""#),
+    ("client", "store_timeout", r#""5s""#),
+    ("lock", "ttl", r#""30s""#),
+    ("lock", "renew_every", r#""10s""#),
+    ("lock", "server_timeout", r#""150ms""#),
+    ("lock", "comparator", r#""strict""#),
+    ("work", "kind", r#""payout""#),
+    ("work", "keys", "1"),
+    ("work", "items", "3"),
+    ("work", "takes", r#""5s..20s""#),
+    ("fault", "kind", r#""pause""#),
+    ("fault", "node", r#""client-1""#),
+    ("fault", "between", r#"["client-1", "lock"]"#),
+    ("fault", "from", r#""lock""#),
+    ("fault", "to", r#""client-1""#),
+    ("fault", "lasts", r#""31s..60s""#),
+    ("fault", "after", r#""1s""#),
+    ("fault", "by", r#""-60s..-31s""#),
+    ("fault", "data", r#""lost""#),
+    ("fault", "at", r#""20s""#),
+    (
+        "fault",
+        "when",
+        r#"{ client = "client-1", point = "before-write" }"#,
+    ),
+    ("fault", "client", r#""client-1""#),
+    ("fault", "point", r#""before-write""#),
+    ("fault", "nth", "1"),
+    ("expect", "must", r#"["double-write"]"#),
+    ("expect", "may", r#"["overlap", "stale-write"]"#),
+    ("expect", "why", r#""nobody checks who owns the lock""#),
+];
+
+/// The fields that only one section has, with that section.
+fn bare_fields() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FIELDS
+        .iter()
+        .filter(|(section, _, _)| !["fault", "expect"].contains(section))
+        .map(|(section, field, _)| (*section, *field))
 }
 
 type Text = Spanned<String>;
@@ -196,12 +301,59 @@ impl Reader<'_> {
 
     fn of_toml(&self, error: &toml::de::Error) -> Box<BadScenario> {
         let at = error.span().unwrap_or(0..0);
-        let mut bad = self.error(at.clone(), error.message(), "here");
-        // serde lists what it knows after "expected one of"; name the nearest.
-        let wrong = self.text.get(at).unwrap_or_default();
-        let known = error.message().split('`').skip(3).step_by(2);
-        bad.help = nearest(wrong, known).map(|near| format!("did you mean `{near}`?"));
+        let message = error.message();
+        let mut bad = self.error(at.clone(), message, "here");
+        let section = self.section(at.start);
+        let named = message.split('`').nth(1).unwrap_or_default();
+        bad.help = if message.starts_with("unknown field") {
+            // serde lists what it knows after "expected one of"; name the nearest.
+            let known = message.split('`').skip(3).step_by(2);
+            let elsewhere = || {
+                let (section, field) = bare_fields().find(|(_, field)| *field == named)?;
+                Some(match section {
+                    "" => format!("`{field}` stands above every [section]"),
+                    _ => format!("`{field}` belongs into [{section}]"),
+                })
+            };
+            let near = nearest(named, known).map(|near| format!("did you mean `{near}`?"));
+            elsewhere().or(near)
+        } else if message.starts_with("missing field") {
+            bad.label = format!("`{named}` is missing");
+            let in_fault = section == "fault"; // a `when` has a `client`, too
+            if SECTIONS.contains(&named) && !in_fault {
+                Some(format!("add the section [{named}]"))
+            } else {
+                example_of(section, named).map(|example| format!("add it, as in: {example}"))
+            }
+        } else if message.starts_with("invalid") {
+            let line = self.text.get(..at.start).unwrap_or_default().trim_end();
+            let key = line.strip_suffix('=').unwrap_or_default().trim_end();
+            let key = key
+                .rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .next();
+            key.and_then(|key| match key {
+                "fault" => Some("every fault is a section of its own: [[fault]]".into()),
+                _ if SECTIONS.contains(&key) && section != "fault" => {
+                    Some(format!("it is a section: [{key}]"))
+                }
+                _ => example_of(section, key).map(|example| format!("write it as in: {example}")),
+            })
+        } else {
+            None
+        };
         bad
+    }
+
+    /// The section that a place lies in, as far as its headers tell.
+    fn section(&self, at: usize) -> &str {
+        let before = self.text.get(..at).unwrap_or_default().len();
+        let line_end = self.text[before..]
+            .find('\n')
+            .map_or(self.text.len(), |end| before + end);
+        let lines = self.text[..line_end].lines().rev();
+        let header = lines.map(str::trim).find(|line| line.starts_with('['));
+        let name = header.unwrap_or_default().trim_start_matches('[');
+        name.split(['.', ']']).next().unwrap_or_default().trim()
     }
 
     /// One of some names, or an error that lists them and suggests the nearest.
@@ -304,6 +456,11 @@ impl Reader<'_> {
             bad.help = Some("use small letters, digits and hyphens, as in `gc-pause`".into());
             return Err(bad);
         }
+        if let Some(seeds) = file.seeds.as_ref().filter(|seeds| *seeds.get_ref() == 0) {
+            let mut bad = self.error(seeds.span(), "a scenario of no seeds is never run", "none");
+            bad.help = Some("leave it out to run as many as are asked for".into());
+            return Err(bad);
+        }
         let marks = Landmark::ALL.iter().map(|mark| (mark.name(), *mark));
         let reaches = file
             .reaches
@@ -404,7 +561,11 @@ impl Reader<'_> {
     }
 
     fn role(&self, role: &Text, clients: u16) -> Read<Role> {
-        let number = |prefix: &str| role.get_ref().strip_prefix(prefix)?.parse::<u16>().ok();
+        let number = |prefix: &str| {
+            let digits = role.get_ref().strip_prefix(prefix)?;
+            let plain = !digits.starts_with(['0', '+']);
+            digits.parse::<u16>().ok().filter(|_| plain)
+        };
         let found = match role.get_ref().as_str() {
             "lock" => Some(Role::Lock),
             "store" => Some(Role::Store),
@@ -426,6 +587,18 @@ impl Reader<'_> {
             ));
             bad
         })
+    }
+
+    /// The two sides of a link.
+    fn sides(&self, a: &Text, b: &Text, clients: u16) -> Read<(Role, Role)> {
+        let sides = (self.role(a, clients)?, self.role(b, clients)?);
+        if sides.0 == sides.1 {
+            let what = format!("no link leads from {} to itself", b.get_ref());
+            let mut bad = self.error(b.span(), what, "the same node");
+            bad.help = Some("name two nodes, as in \"client-1\" and \"lock\"".into());
+            return Err(bad);
+        }
+        Ok(sides)
     }
 
     fn fault(&self, entry: &Spanned<FaultEntry>, clients: u16) -> Read<FaultRange> {
@@ -470,7 +643,7 @@ impl Reader<'_> {
                 bad.help = Some(example(kind).to_owned());
                 return Err(bad);
             };
-            Ok((self.role(a, clients)?, self.role(b, clients)?))
+            self.sides(a, b, clients)
         };
         let kind = match kind {
             "pause" => FaultKind::Pause {
@@ -496,11 +669,16 @@ impl Reader<'_> {
             "reset" => FaultKind::Reset {
                 between: between()?,
             },
-            "drop-replies" => FaultKind::DropReplies {
-                to: role(&fault.to, "to")?,
-                from: role(&fault.from, "from")?,
-                lasts: lengths(&fault.lasts, "lasts")?,
-            },
+            "drop-replies" => {
+                let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
+                let to = fault.to.as_ref().ok_or_else(|| needs("to"))?;
+                let (from, to) = self.sides(from, to, clients)?;
+                FaultKind::DropReplies {
+                    to,
+                    from,
+                    lasts: lengths(&fault.lasts, "lasts")?,
+                }
+            }
             "clock-step" => FaultKind::ClockStep {
                 node: role(&fault.node, "node")?,
                 by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
@@ -649,6 +827,17 @@ fn example(kind: &str) -> &'static str {
         "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
         _ => "",
     }
+}
+
+/// A field as it should be written, preferably that of the section.
+fn example_of(section: &str, field: &str) -> Option<String> {
+    let of = |wanted: Option<&str>| {
+        FIELDS
+            .iter()
+            .find(|(section, name, _)| *name == field && wanted.is_none_or(|w| w == *section))
+    };
+    let (_, name, example) = of(Some(section)).or_else(|| of(None))?;
+    Some(format!("{name} = {example}"))
 }
 
 /// A length of time in whole milliseconds.
