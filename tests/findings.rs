@@ -328,9 +328,9 @@ fn a_ttl_lock_is_stuck_for_its_ttl_and_the_step_when_the_clock_goes_back() {
                 .find(|from| *from > struck);
             let waited = next.expect("granted after the step") - first;
             let least = run.around.ttl + by.unsigned_abs();
-            // Whoever waits asks at least every 600 ms, and an answer takes a few milliseconds.
+            // Whoever waits asks at least every 900 ms, and an answer takes a few milliseconds.
             assert!(
-                (least..least + 1_000).contains(&waited),
+                (least..least + 1_500).contains(&waited),
                 "waited {waited} ms for {least} ms: fencepost run {name} server-clock-back --seed {}",
                 run.seed,
             );
@@ -439,9 +439,9 @@ fn a_pause_across_a_renewal_lets_a_second_holder_in_and_one_after_it_does_not() 
                 .filter(|after| *after < 40_000);
             let why = format!("seed {seed}, paused from {from} ms after the grant: {taken_over:?}");
             assert_eq!(taken_over.is_some(), second_holder, "{why}");
-            // Whoever waits asks at least every 600 ms.
+            // Whoever waits asks at least every 900 ms.
             assert!(
-                taken_over.is_none_or(|after| (30_000..30_700).contains(&after)),
+                taken_over.is_none_or(|after| (30_000..31_000).contains(&after)),
                 "{why}"
             );
         }

@@ -43,7 +43,7 @@ fn port(node: NodeId) -> u16 {
 }
 
 /// How much one read takes from a socket. A longer message takes several.
-const READ_AT_MOST: usize = 512;
+pub(crate) const READ_AT_MOST: usize = 512;
 
 /// Tells when the next write on a connection has been handed to the kernel.
 #[derive(Debug)]

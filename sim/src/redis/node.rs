@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::commands::name_of;
 use super::{Cause, Change, Connection, Decoder, Entry, Machine, Reply, encode};
 use crate::history::{Stored, What};
-use crate::net::{Listener, Stream};
+use crate::net::{Listener, READ_AT_MOST, Stream};
 use crate::world::{self, Sleep, with};
 use crate::{Millis, NodeId};
 
@@ -50,10 +50,12 @@ async fn answer(server: Rc<Server>, mut stream: Stream, peer: usize) {
     server.connections.set(server.connections.get() + 1);
     let mut connection = Connection::new(server.connections.get());
     let mut decoder = Decoder::default();
-    let mut input = BytesMut::new();
+    // Without room, a read takes no more than 64 bytes.
+    let mut input = BytesMut::with_capacity(READ_AT_MOST);
     let mut output = BytesMut::new();
     while matches!(stream.read_buf(&mut input).await, Ok(1..)) {
-        decoder.feed(&input.split());
+        decoder.feed(&input);
+        input.clear();
         let goes_on = loop {
             let (reply, closes) = match decoder.next_request() {
                 Ok(None) => break true,

@@ -3,6 +3,8 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
+use crate::net::READ_AT_MOST;
+
 /// One frame: `number` and `message`.
 pub(crate) fn encode(number: u32, message: &impl Serialize) -> Bytes {
     let body = serde_json::to_vec(message).expect("the messages are plain data");
@@ -14,10 +16,17 @@ pub(crate) fn encode(number: u32, message: &impl Serialize) -> Bytes {
 }
 
 /// Cuts a stream of bytes into frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Frames {
     /// What has come and is not a whole frame yet.
     pub(crate) buffer: BytesMut,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        // Without room, a read takes no more than 64 bytes.
+        Self { buffer: BytesMut::with_capacity(READ_AT_MOST) }
+    }
 }
 
 impl Frames {
