@@ -5,6 +5,7 @@ use std::path::Path;
 
 use algorithms::Algorithm;
 use anyhow::{Context, Result};
+use rayon::prelude::*;
 use reports::{TableOptions, report_json, run_json, table, timeline};
 use scenarios::Scenario;
 use scenarios::matrix::Cell;
@@ -36,9 +37,8 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
     let scenarios: Vec<_> = picked.into_iter().map(|picked| picked.scenario).collect();
     let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
     output::write_file(&report, report_json(&matrix, &scenarios, None).as_bytes())?;
-    for cell in &matrix.cells {
-        write_incident(&cells, cell, &algorithms, &scenarios, engine)?;
-    }
+    let write = |cell| write_incident(&cells, cell, &algorithms, &scenarios, engine);
+    matrix.cells.par_iter().try_for_each(write)?;
     output::print(&table(&matrix, &scenarios, &table_options))?;
     let stopped = if matrix.stopped {
         "Stopped early. "

@@ -81,7 +81,7 @@ pub(crate) struct Node {
     /// What the store holds, likewise.
     pub(crate) table: Rc<RefCell<Table>>,
     /// Resets that wait until the node has run.
-    pub(crate) waiting_resets: Vec<Box<turmoil_net::Packet>>,
+    pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
     spawned: u64,
 }
 

@@ -155,7 +155,7 @@ impl Played<'_> {
             world.record(node, What::Resumed);
             for reset in resets {
                 // Due now, but after everything that is ready has run.
-                world.push(world.now, DueWhat::Reset(reset));
+                world.push(world.now, DueWhat::Reset(Box::new(reset)));
             }
             parked
         });

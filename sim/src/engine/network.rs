@@ -269,7 +269,7 @@ impl Played<'_> {
         let deliver = with(|world| {
             let lives = world.lives(reset.dst);
             if lives && !world.nodes[to].pauses.is_empty() {
-                world.nodes[to].waiting_resets.push(reset);
+                world.nodes[to].waiting_resets.push(*reset);
                 return None;
             }
             lives.then_some(reset)

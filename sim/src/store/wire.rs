@@ -25,7 +25,9 @@ pub(crate) struct Frames {
 impl Default for Frames {
     fn default() -> Self {
         // Without room, a read takes no more than 64 bytes.
-        Self { buffer: BytesMut::with_capacity(READ_AT_MOST) }
+        Self {
+            buffer: BytesMut::with_capacity(READ_AT_MOST),
+        }
     }
 }
 
