@@ -301,9 +301,9 @@ impl Picture<'_> {
         } else {
             format!(
                 "shown is {} to {} of a run of {}",
-                seconds(from),
-                seconds(until),
-                seconds(self.run.history.ended)
+                clock(from),
+                clock(until),
+                clock(self.run.history.ended)
             )
         };
         let vacuous = if self.run.verdict.vacuous {
@@ -406,11 +406,6 @@ impl Picture<'_> {
             canvas.text(line, (left, y), CALLOUT, Align::Left);
         }
     }
-}
-
-/// A time, as far as a heading needs it.
-fn seconds(at: Millis) -> String {
-    format!("{}.{} s", at / 1_000, at % 1_000 / 100)
 }
 
 /// A lane's name in the margin.

@@ -1,295 +1,38 @@
-//! Scenario files: TOML in, a [`Scenario`] or an error that points at the line out.
-//!
-//! Deliberately absent: defaults for anything that changes a verdict. A file says its TTL, its
-//! time-outs and its end itself.
+//! From a file's values to a scenario, with an error that points at the value for whatever
+//! cannot be one.
 
-use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use algorithms::{Family, Settings};
-use miette::{Diagnostic, NamedSource, SourceSpan};
-use serde::Deserialize;
+use miette::NamedSource;
 use sim::Millis;
 use sim::fault::{Data, KINDS, Point};
 use sim::store::Comparator;
-use thiserror::Error;
 use toml::Spanned;
 
+use super::file::{Expect, FaultEntry, File, SECTIONS, Text, bare_fields, example, example_of};
+use super::{BadScenario, nearest};
 use crate::invariants;
 use crate::landmark::Landmark;
 use crate::matrix::FEW_RUNS;
 use crate::scenario::{Expectation, FaultKind, FaultRange, Role, Scenario, WhenRange};
 use crate::work::{self, WorkKind};
 
-/// What is wrong with a scenario file, where, and what would be right.
-#[derive(Debug, Error, Diagnostic)]
-#[error("{what}")]
-#[diagnostic()]
-pub struct BadScenario {
-    what: String,
-    #[source_code]
-    file: NamedSource<String>,
-    #[label("{label}")]
-    at: SourceSpan,
-    label: String,
-    #[help]
-    help: Option<String>,
-}
-
-/// Loads a scenario from the text of a file. `overrides` are dotted keys and their new values,
-/// as in `lock.ttl` and `10s`.
-pub fn load(
-    file_name: &str,
-    text: &str,
-    overrides: &[(String, String)],
-) -> Result<Scenario, Box<BadScenario>> {
-    if overrides.is_empty() {
-        return parse(file_name, text);
-    }
-    // The file itself is checked first, so that its errors point into it.
-    parse(file_name, text)?;
-    let mut table: toml::Table = toml::from_str(text).expect("parsed above");
-    for (key, value) in overrides {
-        set(&mut table, key, value)?;
-    }
-    let changed = toml::to_string(&table).expect("a table can be written");
-    parse(&format!("{file_name}, changed by --set"), &changed)
-}
-
-/// Gives a value to a dotted key. A bare name is the field of that name, whatever its section;
-/// items of a list are counted from one, and need no number where there is only one.
-fn set(root: &mut toml::Table, key: &str, value: &str) -> Read<()> {
-    let written = format!("{key}={value}");
-    let reader = Reader {
-        file_name: "--set",
-        text: &written,
-    };
-    let refuse = |part: &str, what: String, help: String| {
-        let from = key.find(part).unwrap_or(0);
-        let mut bad = reader.error(from..from + part.len(), what, "here");
-        bad.help = Some(help);
-        bad
-    };
-    let mut path: Vec<&str> = key.split('.').collect();
-    if path.len() == 1 && !SECTIONS.contains(&key) {
-        match bare_fields().find(|(_, field)| *field == key) {
-            Some(("", _)) => {}
-            Some((section, _)) => path.insert(0, section),
-            None => {
-                let near = nearest(key, bare_fields().map(|(_, field)| field));
-                let help = near.map_or_else(
-                    || "name a value of the file, as in ttl, work.items, fault.1.lasts".into(),
-                    |near| format!("did you mean `{near}`?"),
-                );
-                return Err(refuse(key, format!("there is no value `{key}`"), help));
-            }
-        }
-    }
-    // A number or a list is one; everything else is a string, so that nobody must quote.
-    let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    let (last, parents) = path.split_last().expect("split gives at least one part");
-    let mut table = root;
-    let mut parents = parents.iter().copied().peekable();
-    while let Some(parent) = parents.next() {
-        let entry = table
-            .entry(parent)
-            .or_insert_with(|| toml::Table::new().into());
-        let entry = match entry {
-            toml::Value::Array(items) => {
-                let number = parents.peek().and_then(|part| part.parse::<usize>().ok());
-                if number.is_some() {
-                    parents.next();
-                }
-                let count = items.len();
-                let place = number.or_else(|| (count == 1).then_some(1));
-                let item = place.and_then(|place| items.get_mut(place.checked_sub(1)?));
-                item.ok_or_else(|| {
-                    let what = match number {
-                        Some(number) => format!("there is no {parent} {number}"),
-                        None => format!("there are {count} of `{parent}`: which one?"),
-                    };
-                    let help =
-                        format!("they are counted from 1 to {count}, as in {parent}.1.{last}=...");
-                    refuse(parent, what, help)
-                })?
-            }
-            other => other,
-        };
-        table = entry.as_table_mut().ok_or_else(|| {
-            let help = format!("set it itself, as in {parent}=...");
-            refuse(parent, format!("`{parent}` has no parts"), help)
-        })?;
-    }
-    table.insert((*last).to_owned(), value);
-    Ok(())
-}
-
-/// The tables of a file.
-const SECTIONS: &[&str] = &["world", "client", "lock", "work", "fault", "expect"];
-
-/// Every field of a file: its section, its name, and a value as it should be written.
-const FIELDS: &[(&str, &str, &str)] = &[
-    ("", "name", r#""my-scenario""#),
-    (
-        "",
-        "title",
-        r#""The holder stops for longer than its lease""#,
-    ),
-    ("", "story", r#""Pod A takes the lock and freezes ...""#),
-    ("", "reaches", r#""woke-after-lease""#),
-    ("", "seeds", "20"),
-    ("world", "clients", "3"),
-    ("world", "latency", r#""1ms..5ms""#),
-    ("world", "ends", r#""300s""#),
-    ("client", "retry", r#""200ms..600ms""#),
-    ("client", "redis_timeout", r#""1s""#),
-    ("client", "store_timeout", r#""5s""#),
-    ("lock", "ttl", r#""30s""#),
-    ("lock", "renew_every", r#""10s""#),
-    ("lock", "server_timeout", r#""150ms""#),
-    ("lock", "comparator", r#""strict""#),
-    ("work", "kind", r#""payout""#),
-    ("work", "keys", "1"),
-    ("work", "items", "3"),
-    ("work", "takes", r#""5s..20s""#),
-    ("fault", "kind", r#""pause""#),
-    ("fault", "node", r#""client-1""#),
-    ("fault", "between", r#"["client-1", "lock"]"#),
-    ("fault", "from", r#""lock""#),
-    ("fault", "to", r#""client-1""#),
-    ("fault", "lasts", r#""31s..60s""#),
-    ("fault", "after", r#""1s""#),
-    ("fault", "by", r#""-60s..-31s""#),
-    ("fault", "data", r#""lost""#),
-    ("fault", "at", r#""20s""#),
-    (
-        "fault",
-        "when",
-        r#"{ client = "client-1", point = "before-write" }"#,
-    ),
-    ("fault", "client", r#""client-1""#),
-    ("fault", "point", r#""before-write""#),
-    ("fault", "nth", "1"),
-    ("expect", "must", r#"["double-write"]"#),
-    ("expect", "may", r#"["overlap", "stale-write"]"#),
-    ("expect", "why", r#""nobody checks who owns the lock""#),
-];
-
-/// The fields that only one section has, with that section.
-fn bare_fields() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FIELDS
-        .iter()
-        .filter(|(section, _, _)| !["fault", "expect"].contains(section))
-        .map(|(section, field, _)| (*section, *field))
-}
-
-type Text = Spanned<String>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: Text,
-    title: String,
-    story: String,
-    reaches: Option<Text>,
-    seeds: Option<Spanned<u64>>,
-    world: World,
-    client: Client,
-    lock: Lock,
-    work: Work,
-    #[serde(default)]
-    fault: Vec<Spanned<FaultEntry>>,
-    #[serde(default)]
-    expect: BTreeMap<Text, Spanned<Expect>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct World {
-    clients: Spanned<u16>,
-    latency: Text,
-    ends: Text,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Client {
-    retry: Text,
-    redis_timeout: Text,
-    store_timeout: Text,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Lock {
-    ttl: Text,
-    renew_every: Option<Text>,
-    server_timeout: Option<Text>,
-    comparator: Option<Text>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Work {
-    kind: Text,
-    keys: Spanned<u16>,
-    items: Spanned<u16>,
-    takes: Text,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FaultEntry {
-    kind: Text,
-    node: Option<Text>,
-    between: Option<Spanned<Vec<Text>>>,
-    from: Option<Text>,
-    to: Option<Text>,
-    lasts: Option<Text>,
-    after: Option<Text>,
-    by: Option<Text>,
-    data: Option<Text>,
-    at: Option<Text>,
-    when: Option<Spanned<When>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct When {
-    client: Text,
-    point: Text,
-    nth: Option<Spanned<u32>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expect {
-    #[serde(default)]
-    must: Vec<Text>,
-    #[serde(default)]
-    may: Vec<Text>,
-    why: Text,
-}
-
 /// Where the errors of one file come from.
-struct Reader<'a> {
-    file_name: &'a str,
-    text: &'a str,
+pub(super) struct Reader<'a> {
+    pub(super) file_name: &'a str,
+    pub(super) text: &'a str,
 }
 
-type Read<T> = Result<T, Box<BadScenario>>;
-
-fn parse(file_name: &str, text: &str) -> Read<Scenario> {
-    let reader = Reader { file_name, text };
-    let file: File = toml::from_str(text).map_err(|error| reader.of_toml(&error))?;
-    reader.scenario(file)
-}
+pub(super) type Read<T> = Result<T, Box<BadScenario>>;
 
 impl Reader<'_> {
-    fn error(&self, at: Range<usize>, what: impl Into<String>, label: &str) -> Box<BadScenario> {
+    pub(super) fn error(
+        &self,
+        at: Range<usize>,
+        what: impl Into<String>,
+        label: &str,
+    ) -> Box<BadScenario> {
         Box::new(BadScenario {
             what: what.into(),
             file: NamedSource::new(self.file_name, self.text.to_owned()).with_language("toml"),
@@ -299,7 +42,7 @@ impl Reader<'_> {
         })
     }
 
-    fn of_toml(&self, error: &toml::de::Error) -> Box<BadScenario> {
+    pub(super) fn of_toml(&self, error: &toml::de::Error) -> Box<BadScenario> {
         let at = error.span().unwrap_or(0..0);
         let message = error.message();
         let mut bad = self.error(at.clone(), message, "here");
@@ -448,7 +191,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn scenario(&self, file: File) -> Read<Scenario> {
+    pub(super) fn scenario(&self, file: File) -> Read<Scenario> {
         let name = file.name.get_ref().clone();
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || !name.chars().all(is_name) {
@@ -811,35 +554,6 @@ impl Reader<'_> {
     }
 }
 
-/// A fault of each kind as it should be written.
-fn example(kind: &str) -> &'static str {
-    match kind {
-        "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
-        "crash" => r#"as in: kind = "crash", node = "client-1""#,
-        "restart" => {
-            r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
-        }
-        "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
-        "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
-        "drop-replies" => {
-            r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
-        }
-        "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
-        _ => "",
-    }
-}
-
-/// A field as it should be written, preferably that of the section.
-fn example_of(section: &str, field: &str) -> Option<String> {
-    let of = |wanted: Option<&str>| {
-        FIELDS
-            .iter()
-            .find(|(section, name, _)| *name == field && wanted.is_none_or(|w| w == *section))
-    };
-    let (_, name, example) = of(Some(section)).or_else(|| of(None))?;
-    Some(format!("{name} = {example}"))
-}
-
 /// A length of time in whole milliseconds.
 fn millis(text: &str) -> Option<Millis> {
     let length = humantime::parse_duration(text.trim()).ok()?;
@@ -847,13 +561,4 @@ fn millis(text: &str) -> Option<Millis> {
     // A year is more than any run needs, and far from overflow.
     let millis = Millis::try_from(length.as_millis()).ok()?;
     (whole && millis <= 366 * 24 * 3_600_000).then_some(millis)
-}
-
-/// The known name that a wrong one most likely means.
-pub fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    known
-        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
-        .min()
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
-        .map(|(_, name)| name)
 }

@@ -1,0 +1,182 @@
+//! The shape of a scenario file, field by field, and how each should be written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub(super) type Text = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) name: Text,
+    pub(super) title: String,
+    pub(super) story: String,
+    pub(super) reaches: Option<Text>,
+    pub(super) seeds: Option<Spanned<u64>>,
+    pub(super) world: World,
+    pub(super) client: Client,
+    pub(super) lock: Lock,
+    pub(super) work: Work,
+    #[serde(default)]
+    pub(super) fault: Vec<Spanned<FaultEntry>>,
+    #[serde(default)]
+    pub(super) expect: BTreeMap<Text, Spanned<Expect>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct World {
+    pub(super) clients: Spanned<u16>,
+    pub(super) latency: Text,
+    pub(super) ends: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Client {
+    pub(super) retry: Text,
+    pub(super) redis_timeout: Text,
+    pub(super) store_timeout: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lock {
+    pub(super) ttl: Text,
+    pub(super) renew_every: Option<Text>,
+    pub(super) server_timeout: Option<Text>,
+    pub(super) comparator: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Work {
+    pub(super) kind: Text,
+    pub(super) keys: Spanned<u16>,
+    pub(super) items: Spanned<u16>,
+    pub(super) takes: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultEntry {
+    pub(super) kind: Text,
+    pub(super) node: Option<Text>,
+    pub(super) between: Option<Spanned<Vec<Text>>>,
+    pub(super) from: Option<Text>,
+    pub(super) to: Option<Text>,
+    pub(super) lasts: Option<Text>,
+    pub(super) after: Option<Text>,
+    pub(super) by: Option<Text>,
+    pub(super) data: Option<Text>,
+    pub(super) at: Option<Text>,
+    pub(super) when: Option<Spanned<When>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct When {
+    pub(super) client: Text,
+    pub(super) point: Text,
+    pub(super) nth: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expect {
+    #[serde(default)]
+    pub(super) must: Vec<Text>,
+    #[serde(default)]
+    pub(super) may: Vec<Text>,
+    pub(super) why: Text,
+}
+
+/// The tables of a file.
+pub(super) const SECTIONS: &[&str] = &["world", "client", "lock", "work", "fault", "expect"];
+
+/// Every field of a file: its section, its name, and a value as it should be written.
+pub(super) const FIELDS: &[(&str, &str, &str)] = &[
+    ("", "name", r#""my-scenario""#),
+    (
+        "",
+        "title",
+        r#""The holder stops for longer than its lease""#,
+    ),
+    ("", "story", r#""Pod A takes the lock and freezes ...""#),
+    ("", "reaches", r#""woke-after-lease""#),
+    ("", "seeds", "20"),
+    ("world", "clients", "3"),
+    ("world", "latency", r#""1ms..5ms""#),
+    ("world", "ends", r#""300s""#),
+    ("client", "retry", r#""200ms..600ms""#),
+    ("client", "redis_timeout", r#""1s""#),
+    ("client", "store_timeout", r#""5s""#),
+    ("lock", "ttl", r#""30s""#),
+    ("lock", "renew_every", r#""10s""#),
+    ("lock", "server_timeout", r#""150ms""#),
+    ("lock", "comparator", r#""strict""#),
+    ("work", "kind", r#""payout""#),
+    ("work", "keys", "1"),
+    ("work", "items", "3"),
+    ("work", "takes", r#""5s..20s""#),
+    ("fault", "kind", r#""pause""#),
+    ("fault", "node", r#""client-1""#),
+    ("fault", "between", r#"["client-1", "lock"]"#),
+    ("fault", "from", r#""lock""#),
+    ("fault", "to", r#""client-1""#),
+    ("fault", "lasts", r#""31s..60s""#),
+    ("fault", "after", r#""1s""#),
+    ("fault", "by", r#""-60s..-31s""#),
+    ("fault", "data", r#""lost""#),
+    ("fault", "at", r#""20s""#),
+    (
+        "fault",
+        "when",
+        r#"{ client = "client-1", point = "before-write" }"#,
+    ),
+    ("fault", "client", r#""client-1""#),
+    ("fault", "point", r#""before-write""#),
+    ("fault", "nth", "1"),
+    ("expect", "must", r#"["double-write"]"#),
+    ("expect", "may", r#"["overlap", "stale-write"]"#),
+    ("expect", "why", r#""nobody checks who owns the lock""#),
+];
+
+/// A fault of each kind as it should be written.
+pub(super) fn example(kind: &str) -> &'static str {
+    match kind {
+        "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
+        "crash" => r#"as in: kind = "crash", node = "client-1""#,
+        "restart" => {
+            r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
+        }
+        "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
+        "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
+        "drop-replies" => {
+            r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
+        }
+        "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
+        _ => "",
+    }
+}
+
+/// A field as it should be written, preferably that of the section.
+pub(super) fn example_of(section: &str, field: &str) -> Option<String> {
+    let of = |wanted: Option<&str>| {
+        FIELDS
+            .iter()
+            .find(|(section, name, _)| *name == field && wanted.is_none_or(|w| w == *section))
+    };
+    let (_, name, example) = of(Some(section)).or_else(|| of(None))?;
+    Some(format!("{name} = {example}"))
+}
+
+/// The fields that only one section has, with that section.
+pub(super) fn bare_fields() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FIELDS
+        .iter()
+        .filter(|(section, _, _)| !["fault", "expect"].contains(section))
+        .map(|(section, field, _)| (*section, *field))
+}
