@@ -46,7 +46,7 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
         ""
     };
     output::remark(&format!(
-        "{stopped}The report is {}; a history and a picture of each cell's first and worst incident are in {}.",
+        "{stopped}The report is {}; a history and a picture of each cell's worst incident are in {}.",
         report.display(),
         cells.display(),
     ));
@@ -61,7 +61,12 @@ fn write_incident(
     scenarios: &[Scenario],
     engine: &dyn Engine,
 ) -> Result<()> {
+    let directory = directory.join(&cell.scenario);
+    let file = |extension| directory.join(format!("{}.{extension}", cell.algorithm));
     let Some(seed) = cell.worst().and_then(|worst| worst.first_seed) else {
+        // An incident of an earlier report would look like one of this.
+        let _ = fs::remove_file(file("json"));
+        let _ = fs::remove_file(file("svg"));
         return Ok(());
     };
     let algorithm = algorithms
@@ -74,10 +79,8 @@ fn write_incident(
         return Ok(());
     };
     let run = scenarios::run(*algorithm, scenario, seed, engine)?;
-    let stem = directory.join(format!("{}-{}-{seed}", cell.scenario, cell.algorithm));
-    output::write_file(&stem.with_extension("json"), run_json(&run).as_bytes())?;
-    output::write_file(
-        &stem.with_extension("svg"),
-        timeline::svg(&run, scenario).as_bytes(),
-    )
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("failed to create {}", directory.display()))?;
+    output::write_file(&file("json"), run_json(&run).as_bytes())?;
+    output::write_file(&file("svg"), timeline::svg(&run, scenario).as_bytes())
 }

@@ -468,8 +468,9 @@ fn a_matrix_writes_its_report_and_its_incidents() {
     }
 
     let mut incidents = BTreeSet::new();
-    for entry in fs::read_dir(out.join("cells")).unwrap() {
-        let path = entry.unwrap().path();
+    let scenarios = fs::read_dir(out.join("cells")).unwrap();
+    let paths = scenarios.flat_map(|entry| fs::read_dir(entry.unwrap().path()).unwrap());
+    for path in paths.map(|entry| entry.unwrap().path()) {
         if path.extension().unwrap() == "json" {
             let run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
             assert!(
@@ -639,13 +640,14 @@ fn differs(file: &Path, directory: &TempDir) -> (String, String) {
     assert!(xml.contains(r#"failures="1" errors="0""#), "{xml}");
     let line = stdout
         .lines()
-        .find_map(|line| line.trim().strip_prefix("First: "));
+        .find_map(|line| line.trim().split_once("fencepost run "))
+        .map(|(_, rest)| format!("fencepost run {rest}"));
     let line = line.unwrap_or_else(|| panic!("no replay line in\n{stdout}"));
     assert!(
         line.starts_with("fencepost run tokened '"),
         "the path has a space: {line}"
     );
-    let story = in_a_shell(line);
+    let story = in_a_shell(&line);
     (stdout, story)
 }
 

@@ -102,7 +102,11 @@ impl<'m> CheckedCell<'m> {
                 expectation.why.trim()
             );
         }
-        let _ = write!(text, "\n  First: {}", self.replay(difference));
+        let which = match difference {
+            Difference::Unexpected { .. } | Difference::Failed { .. } => "First",
+            Difference::Missing { .. } | Difference::AllVacuous => "For example",
+        };
+        let _ = write!(text, "\n  {which}: {}", self.replay(difference));
         text
     }
 
