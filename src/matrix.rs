@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use algorithms::Algorithm;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use reports::{TableOptions, report_json, run_json, table, timeline};
 use scenarios::Scenario;
@@ -40,16 +40,14 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
     let write = |cell| write_incident(&cells, cell, &algorithms, &scenarios, engine);
     matrix.cells.par_iter().try_for_each(write)?;
     output::print(&table(&matrix, &scenarios, &table_options))?;
-    let stopped = if matrix.stopped {
-        "Stopped early. "
-    } else {
-        ""
-    };
     output::remark(&format!(
-        "{stopped}The report is {}; a history and a picture of each cell's worst incident are in {}.",
+        "The report is {}; a history and a picture of each cell's worst incident are in {}.",
         report.display(),
         cells.display(),
     ));
+    if matrix.stopped {
+        bail!("stopped early: the report holds what was done");
+    }
     Ok(Outcome::Done)
 }
 

@@ -24,20 +24,19 @@ impl std::error::Error for Bad {}
 /// Prints a result.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    Ok(())
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        // Whoever read has read enough. What the command found out stands all the same.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }
 
 /// Says something that is no result. Whether anybody listens does not matter.
 pub(crate) fn remark(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
-}
-
-/// Whether whoever read the results has stopped reading.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-    error.downcast_ref::<io::Error>().is_some_and(pipe)
 }
 
 /// Says what was wrong.

@@ -35,7 +35,7 @@ pub(crate) fn algorithms(names: &[String]) -> Result<Vec<&'static dyn Algorithm>
     }
     let mut picked: Vec<&'static dyn Algorithm> = Vec::new();
     for name in names {
-        let algorithm = algorithm(name)?;
+        let algorithm = algorithm(name.trim())?;
         if !picked.iter().any(|other| other.name() == algorithm.name()) {
             picked.push(algorithm);
         }
@@ -80,7 +80,7 @@ pub(crate) fn scenarios(arguments: &[String]) -> Result<Vec<Picked>> {
     };
     let mut picked: Vec<Picked> = Vec::new();
     for argument in arguments {
-        let new = scenario(argument, &[])?;
+        let new = scenario(argument.trim(), &[])?;
         match picked
             .iter()
             .find(|old| old.scenario.name == new.scenario.name)

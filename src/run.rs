@@ -84,7 +84,7 @@ fn play(
     engine: &dyn Engine,
 ) -> Result<Played> {
     scenarios::run(algorithm, scenario, seed, engine).map_err(|failed| {
-        anyhow!("the testbed failed under seed {seed}: {failed}\nThis is a bug of fencepost, not of the lock.")
+        anyhow!("the testbed failed under seed {seed}: {failed}\nSuch a run says nothing about the lock.")
     })
 }
 

@@ -539,9 +539,9 @@ fn ctrl_c_keeps_what_is_done() {
     }
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("Stopped early"), "{stderr}");
+    assert!(stderr.contains("stopped early"), "{stderr}");
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("Stopped before the end"), "{stdout}");
     let report: Value =

@@ -470,3 +470,29 @@ mod acquire_sent {
         );
     }
 }
+
+#[test]
+fn a_command_that_the_simulated_redis_lacks_fails_the_run_instead_of_being_judged() {
+    for (command, named) in [
+        (vec!["HSETNX", "k", "f", "v"], "HSETNX"),
+        (
+            vec!["EVAL", "return redis.call('HGET', 'k', 'f')", "0"],
+            "Unknown Redis command",
+        ),
+    ] {
+        let failed = Event.run(&world(1, 1, &[]), &|client| {
+            let command = command.clone();
+            Box::pin(async move {
+                let mut sent = redis::cmd(command[0]);
+                command[1..].iter().for_each(|word| {
+                    sent.arg(*word);
+                });
+                let _: redis::RedisResult<redis::Value> =
+                    sent.query_async(&mut client.redis(0)).await;
+            })
+        });
+        let panic = failed.expect_err("such a run must not be judged").panic;
+        assert!(panic.contains("the simulated Redis cannot play"), "{panic}");
+        assert!(panic.contains(named), "{panic}");
+    }
+}

@@ -516,7 +516,7 @@ mod a_hold {
                     notes.note(client, ask(client, "SET other v").await);
                     return;
                 }
-                for command in ["SET k 1", "APPEND k 2", "INCR k"] {
+                for command in ["SET k 1", "INCRBY k 5", "INCR k"] {
                     notes.note(client, ask(client, command).await);
                 }
             })
@@ -527,8 +527,8 @@ mod a_hold {
             ["1200: timed out", "2200: timed out"]
         );
         let crossed = &seen.executed_of(FIRST)[1..];
-        assert_eq!(crossed, ["3100: set", "3100: unknown", "3100: incr"]);
-        assert_eq!(seen.notes_of(FIRST)[2], "3105: 2");
+        assert_eq!(crossed, ["3100: set", "3100: incrby", "3100: incr"]);
+        assert_eq!(seen.notes_of(FIRST)[2], "3105: 7");
     }
 
     #[test]

@@ -92,7 +92,14 @@ impl Teller<'_> {
             let fence = belief
                 .and_then(|belief| belief.fence)
                 .map_or(String::new(), |fence| format!(", fence {fence}"));
-            let text = format!("{client} gets {key}{place} (grant {number}{fence})");
+            // What waited in the network is granted to somebody who has given up on it; and who
+            // finds the lease used up gives it back.
+            let text = match belief {
+                Some(_) => format!("{client} gets {key}{place} (grant {number}{fence})"),
+                None => format!(
+                    "{key} goes to {client}{place} (grant {number}), which does not count on it"
+                ),
+            };
             self.push(grant.from, grant.event, Weight::Step, text);
             if let Some(belief) = belief.filter(|belief| belief.from > grant.from + LATE) {
                 let late = length(belief.from - grant.from);

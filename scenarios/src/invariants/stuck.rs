@@ -108,7 +108,7 @@ impl Stuck {
                         event: events
                             .partition_point(|event| event.at <= start)
                             .min(events.len() - 1),
-                        why: format!("nobody held {key} and nobody got it, {long}"),
+                        why: format!("no live client held {key} and nobody was granted it, {long}"),
                     });
                 }
                 since = None;

@@ -114,7 +114,7 @@ impl Reader<'_> {
         let mut bad = self.error(
             name.span(),
             format!("there is no {what} `{wrong}`"),
-            &format!("not a {what}"),
+            "unknown",
         );
         let suggestion = nearest(wrong, names.iter().copied());
         let listed = format!("one of: {}", names.join(", "));
@@ -213,6 +213,25 @@ impl Reader<'_> {
         let kinds = work::ALL.iter().map(|kind| (kind.name(), *kind));
         let work: &dyn WorkKind = self.one_of("kind of work", &file.work.kind, kinds)?;
         let clients = self.at_least_one(&file.world.clients, "clients")?;
+        if clients > MOST_CLIENTS {
+            let what = format!("more than {MOST_CLIENTS} clients take longer than anybody waits");
+            return Err(self.error(file.world.clients.span(), what, "too many"));
+        }
+        let latency = self.lengths(&file.world.latency)?;
+        let patient = |timeout: &Text| {
+            let length = self.length(timeout)?;
+            let needs = *latency.end() * ONE_WAYS;
+            if length <= needs {
+                let what = "no answer can come within this time-out";
+                let mut bad = self.error(timeout.span(), what, "too short");
+                bad.help = Some(format!(
+                    "connecting and one request take {ONE_WAYS} times the latency: \
+                     it must be more than {needs} ms"
+                ));
+                return Err(bad);
+            }
+            Ok(length)
+        };
         let optional =
             |text: &Option<Text>| text.as_ref().map(|text| self.length(text)).transpose();
         let comparators = [
@@ -240,16 +259,16 @@ impl Reader<'_> {
         let faults = file.fault.iter().map(|fault| self.fault(fault, clients));
         let scenario = Scenario {
             name,
-            title: file.title,
-            story: file.story.trim().to_owned(),
+            title: printable(&file.title),
+            story: printable(file.story.trim()),
             reaches,
             seeds: file.seeds.as_ref().map(|seeds| *seeds.get_ref()),
             clients,
-            latency: self.lengths(&file.world.latency)?,
+            latency: latency.clone(),
             ends: self.length(&file.world.ends)?,
             retry: self.lengths(&file.client.retry)?,
-            redis_timeout: self.length(&file.client.redis_timeout)?,
-            store_timeout: self.length(&file.client.store_timeout)?,
+            redis_timeout: patient(&file.client.redis_timeout)?,
+            store_timeout: patient(&file.client.store_timeout)?,
             lock,
             work,
             keys: self.at_least_one(&file.work.keys, "keys")?,
@@ -552,6 +571,20 @@ impl Reader<'_> {
             why: entry.why.get_ref().clone(),
         })
     }
+}
+
+/// Every client has two lanes, a store connection and one to every server.
+const MOST_CLIENTS: u16 = 1_000;
+
+/// How often a first request's segments cross the network: connecting, introducing oneself, and
+/// the request, each there and back.
+const ONE_WAYS: Millis = 6;
+
+/// Text without control characters, which terminals and pictures would take for orders.
+fn printable(text: &str) -> String {
+    text.chars()
+        .filter(|c| *c == '\n' || !c.is_control())
+        .collect()
 }
 
 /// A length of time in whole milliseconds.

@@ -60,7 +60,7 @@ pub struct Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a task of the simulation panicked: {}", self.panic)
+        write!(f, "the simulation failed: {}", self.panic)
     }
 }
 
