@@ -148,7 +148,7 @@ pub(crate) fn matrix() -> Matrix {
             commands: 1_000,
             peak_commands_per_second: 41,
             sections: 400,
-            waits: vec![1, 12, 30_110],
+            waits: [(1, 1), (12, 1), (30_110, 1)].into(),
         },
     };
     let mut naive = cell("naive");

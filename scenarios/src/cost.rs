@@ -17,8 +17,8 @@ pub struct Cost {
     pub peak_commands_per_second: u64,
     /// Sections that got their lease.
     pub sections: u64,
-    /// How long each of them had waited for it, in milliseconds.
-    pub waits: Vec<Millis>,
+    /// How many of them had waited so many milliseconds for it.
+    pub waits: BTreeMap<Millis, u64>,
 }
 
 impl Cost {
@@ -33,13 +33,14 @@ impl Cost {
             }
         }
         let leased = facts.asks.iter().filter(|ask| ask.leased);
-        let waits: Vec<_> = leased
-            .filter_map(|ask| Some(ask.until? - ask.attempts[0]))
-            .collect();
+        let mut waits = BTreeMap::new();
+        for wait in leased.filter_map(|ask| Some(ask.until? - ask.attempts[0])) {
+            *waits.entry(wait).or_default() += 1;
+        }
         Self {
             commands: by_second.values().sum(),
             peak_commands_per_second: by_second.values().copied().max().unwrap_or(0),
-            sections: waits.len() as u64,
+            sections: waits.values().sum(),
             waits,
         }
     }
@@ -50,6 +51,8 @@ impl Cost {
             .peak_commands_per_second
             .max(other.peak_commands_per_second);
         self.sections += other.sections;
-        self.waits.extend_from_slice(&other.waits);
+        for (wait, sections) in &other.waits {
+            *self.waits.entry(*wait).or_default() += sections;
+        }
     }
 }

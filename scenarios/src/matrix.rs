@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use algorithms::Algorithm;
 use rayon::prelude::*;
 use sim::Millis;
-use sim::engine::Engine;
+use sim::engine::{Engine, Failed};
 
 use crate::cost::Cost;
 use crate::invariants::rank;
@@ -112,8 +112,15 @@ impl Cell {
 
     /// A quantile of the waits, from 0 to 1; nothing when nobody got a lease.
     pub fn wait(&self, quantile: f64) -> Option<Millis> {
-        let last = self.cost.waits.len().checked_sub(1)?;
-        Some(self.cost.waits[libm::ceil(quantile * last as f64) as usize])
+        let last = self.cost.waits.values().sum::<u64>().checked_sub(1)?;
+        let mut left = libm::ceil(quantile * last as f64) as u64;
+        for (&wait, &sections) in &self.cost.waits {
+            if left < sections {
+                return Some(wait);
+            }
+            left -= sections;
+        }
+        None
     }
 
     /// Redis commands for each section that got its lease.
@@ -222,38 +229,30 @@ fn play_cell(
         return cell;
     }
     let seeds = capped(scenario, seeds);
-    let summaries: Vec<_> = (seeds.from..seeds.from + seeds.count)
-        .into_par_iter()
-        .filter_map(|seed| {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let verdict = run(algorithm, scenario, seed, engine).map(|run| run.verdict);
-            progress();
-            Some((seed, verdict.map(Summary::of)))
-        })
-        .collect();
-
-    let mut hits = BTreeMap::<&str, (u64, u64)>::new();
-    for (seed, summary) in summaries {
-        cell.seeds += 1;
-        match summary {
-            Err(failed) => {
-                cell.failed += 1;
-                cell.first_failure.get_or_insert((seed, failed.panic));
-            }
-            Ok(summary) if summary.vacuous => cell.vacuous += 1,
-            Ok(summary) => {
-                cell.runs += 1;
-                cell.stuck_not_judged += u64::from(summary.stuck_not_judged);
-                for invariant in summary.breached {
-                    hits.entry(invariant).or_insert((0, seed)).0 += 1;
-                }
-                cell.cost.add(&summary.cost);
-            }
+    let play = |tally: Tally, seed| {
+        if stop.load(Ordering::Relaxed) {
+            return tally;
         }
-    }
-    cell.cost.waits.sort_unstable();
+        let verdict = run(algorithm, scenario, seed, engine).map(|run| run.verdict);
+        progress();
+        tally.and(seed, verdict)
+    };
+    let Tally {
+        runs,
+        vacuous,
+        failed,
+        first_failure,
+        stuck_not_judged,
+        hits,
+        cost,
+    } = (seeds.from..seeds.from + seeds.count)
+        .into_par_iter()
+        .fold(Tally::default, play)
+        .reduce(Tally::default, Tally::plus);
+    cell.seeds = runs + vacuous + failed;
+    (cell.runs, cell.vacuous, cell.failed) = (runs, vacuous, failed);
+    (cell.first_failure, cell.stuck_not_judged, cell.cost) =
+        (first_failure, stuck_not_judged, cost);
     let judged = judged_by(scenario).into_iter().map(|invariant| {
         let hit = hits.get(invariant.name()).copied();
         CellViolation {
@@ -269,23 +268,61 @@ fn play_cell(
     cell
 }
 
-/// What is kept of a run: little, so that memory does not grow with histories.
-struct Summary {
-    vacuous: bool,
-    stuck_not_judged: bool,
-    breached: Vec<&'static str>,
+/// What is kept of some runs of a cell, whatever their number and their order.
+#[derive(Default)]
+struct Tally {
+    runs: u64,
+    vacuous: u64,
+    failed: u64,
+    first_failure: Option<(u64, String)>,
+    stuck_not_judged: u64,
+    /// By invariant: in how many runs, and the first seed.
+    hits: BTreeMap<&'static str, (u64, u64)>,
     cost: Cost,
 }
 
-impl Summary {
-    fn of(verdict: Verdict) -> Self {
-        Self {
-            vacuous: verdict.vacuous,
-            stuck_not_judged: verdict.stuck_not_judged,
-            breached: verdict.breached(),
-            cost: verdict.cost,
+impl Tally {
+    fn and(mut self, seed: u64, verdict: Result<Verdict, Failed>) -> Self {
+        match verdict {
+            Err(Failed { panic }) => {
+                self.failed += 1;
+                self.first_failure = earlier(self.first_failure, Some((seed, panic)));
+            }
+            Ok(verdict) if verdict.vacuous => self.vacuous += 1,
+            Ok(verdict) => {
+                self.runs += 1;
+                self.stuck_not_judged += u64::from(verdict.stuck_not_judged);
+                for invariant in verdict.breached() {
+                    self.hit(invariant, 1, seed);
+                }
+                self.cost.add(&verdict.cost);
+            }
         }
+        self
     }
+
+    fn plus(mut self, other: Self) -> Self {
+        self.runs += other.runs;
+        self.vacuous += other.vacuous;
+        self.failed += other.failed;
+        self.first_failure = earlier(self.first_failure, other.first_failure);
+        self.stuck_not_judged += other.stuck_not_judged;
+        for (invariant, (runs, seed)) in other.hits {
+            self.hit(invariant, runs, seed);
+        }
+        self.cost.add(&other.cost);
+        self
+    }
+
+    fn hit(&mut self, invariant: &'static str, runs: u64, seed: u64) {
+        let (hits, first) = self.hits.entry(invariant).or_insert((0, seed));
+        *hits += runs;
+        *first = seed.min(*first);
+    }
+}
+
+fn earlier(one: Option<(u64, String)>, other: Option<(u64, String)>) -> Option<(u64, String)> {
+    one.into_iter().chain(other).min()
 }
 
 /// Below so many judged runs a `must` is treated as a `may`.
@@ -409,5 +446,50 @@ mod tests {
         let (low, high) = Rate { hits: 0, of: 200 }.interval();
         assert!(low == 0.0 && (high - 0.0188).abs() < 1e-4, "{low} {high}");
         assert_eq!(Rate { hits: 0, of: 0 }.interval(), (0.0, 1.0));
+    }
+
+    fn verdict(vacuous: bool, invariant: Option<&'static str>, wait: Millis) -> Verdict {
+        let violation = |invariant| crate::invariants::Violation {
+            invariant,
+            at: 0,
+            event: 0,
+            why: String::new(),
+        };
+        Verdict {
+            vacuous,
+            stuck_not_judged: false,
+            violations: invariant.map(violation).into_iter().collect(),
+            cost: Cost {
+                sections: 1,
+                waits: [(wait, 1)].into(),
+                ..Cost::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_tally_does_not_depend_on_the_order_or_the_grouping_of_its_runs() {
+        let runs = || {
+            vec![
+                (7, Ok(verdict(false, Some("stuck"), 12))),
+                (3, Ok(verdict(false, Some("stuck"), 30_110))),
+                (4, Ok(verdict(true, Some("overlap"), 5))),
+                (9, Err(Failed { panic: "b".into() })),
+                (2, Err(Failed { panic: "a".into() })),
+                (1, Ok(verdict(false, None, 1))),
+            ]
+        };
+        let of = |runs: Vec<(u64, _)>| {
+            let add = |tally: Tally, (seed, verdict)| tally.and(seed, verdict);
+            runs.into_iter().fold(Tally::default(), add)
+        };
+        let mut late = runs();
+        let early = late.split_off(2);
+        for tally in [of(runs()), of(early).plus(of(late))] {
+            assert_eq!((tally.runs, tally.vacuous, tally.failed), (3, 1, 2));
+            assert_eq!(tally.first_failure, Some((2, "a".into())));
+            assert_eq!(tally.hits, [("stuck", (2, 3))].into());
+            assert_eq!(tally.cost.waits, [(1, 1), (12, 1), (30_110, 1)].into());
+        }
     }
 }
