@@ -496,3 +496,30 @@ fn a_command_that_the_simulated_redis_lacks_fails_the_run_instead_of_being_judge
         assert!(panic.contains(named), "{panic}");
     }
 }
+
+#[test]
+fn messages_larger_than_every_buffer_get_through_both_ways_also_after_a_pause() {
+    let value = "x".repeat(300_000);
+    let faults = [(When::At(50), pause(NodeId::Lock(1), 200))];
+    let history = Event.run(&world(1, 1, &faults), &|client| {
+        let value = value.clone();
+        Box::pin(async move {
+            let mut redis = client.redis(0);
+            for round in 0..3 {
+                let key = format!("k{round}");
+                let set = redis::cmd("SET").arg(&key).arg(&value).to_owned();
+                let _: () = set
+                    .query_async(&mut redis)
+                    .await
+                    .expect("an answer in time");
+                let get = redis::cmd("GET").arg(&key).to_owned();
+                let got: String = get
+                    .query_async(&mut redis)
+                    .await
+                    .expect("an answer in time");
+                assert!(got == value, "{} bytes came back", got.len());
+            }
+        })
+    });
+    history.expect("the run works");
+}
