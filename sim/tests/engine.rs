@@ -523,3 +523,34 @@ fn messages_larger_than_every_buffer_get_through_both_ways_also_after_a_pause() 
     });
     history.expect("the run works");
 }
+
+#[test]
+fn what_is_sent_shortly_before_the_end_still_arrives() {
+    let setup = Setup {
+        ends: 1_000,
+        ..world(1, 1, &[])
+    };
+    let history = Event.run(&setup, &|client| {
+        Box::pin(async move {
+            // Its time-out lies behind the end of the run, its arrival does not.
+            client.sleep(500).await;
+            let ping = redis::cmd("PING");
+            let _: redis::RedisResult<String> = ping.query_async(&mut client.redis(0)).await;
+            client.sleep(400).await;
+            let echo = redis::cmd("ECHO").arg("late").to_owned();
+            let _: redis::RedisResult<String> = echo.query_async(&mut client.redis(0)).await;
+            client.sleep(10_000).await;
+        })
+    });
+    let history = history.expect("the run works");
+    let echoed = |event: &sim::history::Event| {
+        matches!(
+            event.what,
+            What::Executed {
+                command: "echo",
+                ..
+            }
+        )
+    };
+    assert!(history.events.iter().any(echoed), "{history:?}");
+}

@@ -133,6 +133,8 @@ impl<'a> Played<'a> {
             if next.is_none_or(|at| with(|world| at > world.now)) && self.egress() {
                 continue;
             }
+            // It may arrive before whatever was due next.
+            let next = with(|world| world.due.peek().map(|due| due.at));
             let ends = with(|world| world.setup.ends);
             if next.is_none_or(|at| at > ends) {
                 with(|world| world.now = ends);
