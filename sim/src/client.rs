@@ -15,6 +15,7 @@ use redis::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::engine::stock;
 use crate::fault::Point;
 use crate::history::What;
 use crate::net::{Meter, Stream};
@@ -119,7 +120,14 @@ impl Client {
 
     /// Waits on its monotonic clock.
     pub async fn sleep(&self, length: Millis) {
-        Sleep::new(length).await;
+        let mut sleep = pin!(Sleep::new(length));
+        std::future::poll_fn(|context| {
+            if stock::stands(self.tag, context) {
+                return Poll::Pending;
+            }
+            sleep.as_mut().poll(context)
+        })
+        .await;
     }
 
     /// Waits for `future`, at most for `limit`. What is there in time beats the time-out,
@@ -132,6 +140,9 @@ impl Client {
         let mut future = pin!(future);
         let mut limit = pin!(Sleep::new(limit));
         std::future::poll_fn(|context| {
+            if stock::stands(self.tag, context) {
+                return Poll::Pending;
+            }
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
@@ -176,13 +187,27 @@ impl Client {
 
     /// Reaches a point of a section: faults placed there strike before anything else runs.
     pub async fn point(&self, point: Point, section: u32) {
+        std::future::poll_fn(|context| {
+            if stock::stands(self.tag, context) {
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
         with(|world| world.reach(self.tag.node, point, section));
+        stock::strike_here();
         world::yield_now().await;
     }
 
     /// Writes an event into the history.
     pub fn record(&self, what: What) {
-        with(|world| world.record(self.tag.node, what));
+        with(|world| {
+            // A task that tokio runs may outlive its process.
+            let current = &world.nodes[self.tag.node];
+            if current.alive && current.incarnation == self.tag.incarnation {
+                world.record(self.tag.node, what);
+            }
+        });
     }
 
     /// Begins an attempt to acquire: [`Point::AcquireSent`] is reached once the first request
@@ -267,7 +292,7 @@ impl Lent {
             self.connection = None;
         }
         if self.connection.is_none() {
-            let stream = Stream::connect(NodeId::Store).await?;
+            let stream = Stream::connect(node, NodeId::Store).await?;
             let frames = Frames::default();
             self.connection = Some(StoreConnection {
                 stream,
@@ -357,7 +382,7 @@ impl RedisHandle {
         if let Some(open) = with(|world| world.nodes[tag.node].connections.redis[server].clone()) {
             return Ok(open);
         }
-        let stream = Stream::connect(NodeId::Lock(server as u16 + 1)).await?;
+        let stream = Stream::connect(tag.node, NodeId::Lock(server as u16 + 1)).await?;
         let meter = Arc::new(Meter {
             node: tag.node,
             server,

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
 
 use crate::NodeId;
+use crate::engine::stock;
 use crate::world::{touch, with};
 
 /// The address of a node's process. Every start of a process is a new host.
@@ -55,24 +56,33 @@ pub(crate) struct Meter {
 
 /// One end of a connection.
 pub(crate) struct Stream {
-    inner: TcpStream,
+    inner: Inner,
     meter: Option<Arc<Meter>>,
 }
 
+/// The socket of the engine that plays.
+enum Inner {
+    Event(TcpStream),
+    Stock(stock::Wire),
+}
+
 impl Stream {
-    /// Connects the running task's node to the current process of `peer`.
-    pub(crate) async fn connect(peer: NodeId) -> io::Result<Self> {
-        let address = with(|world| {
-            let node = world.index(peer);
-            address(node, world.nodes[node].incarnation)
+    /// Connects the running task's node, `from`, to the current process of `peer`.
+    pub(crate) async fn connect(from: usize, peer: NodeId) -> io::Result<Self> {
+        let (to, address, is_stock) = with(|world| {
+            let to = world.index(peer);
+            let address = address(to, world.nodes[to].incarnation);
+            (to, address, world.stock.is_some())
         });
-        touch();
-        let connected = TcpStream::connect(SocketAddr::new(address, port(peer))).await;
-        touch();
-        Ok(Self {
-            inner: connected?,
-            meter: None,
-        })
+        let inner = if is_stock {
+            Inner::Stock(stock::Wire::connect(from, to, port(peer)).await?)
+        } else {
+            touch();
+            let connected = TcpStream::connect(SocketAddr::new(address, port(peer))).await;
+            touch();
+            Inner::Event(connected?)
+        };
+        Ok(Self { inner, meter: None })
     }
 
     /// Reports the next write to `meter` whenever that is armed.
@@ -88,10 +98,14 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let socket = match &mut self.inner {
+            Inner::Stock(wire) => return Pin::new(wire).poll_read(context, buffer),
+            Inner::Event(socket) => socket,
+        };
         // The socket zeroes all the room that it is offered, whether it fills it or not.
         let mut room = [0; READ_AT_MOST];
         let mut little = ReadBuf::new(&mut room[..READ_AT_MOST.min(buffer.remaining())]);
-        let read = Pin::new(&mut self.inner).poll_read(context, &mut little);
+        let read = Pin::new(socket).poll_read(context, &mut little);
         buffer.put_slice(little.filled());
         // Reading opens the window; that matters to the sender when there is a lot to read.
         if little.remaining() == 0 || with(|world| world.net.network.bulk) {
@@ -107,11 +121,17 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        touch();
-        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        if written.is_pending() {
-            with(|world| world.net.network.bulk = true);
-        }
+        let written = match &mut self.inner {
+            Inner::Stock(wire) => Pin::new(wire).poll_write(context, bytes),
+            Inner::Event(socket) => {
+                touch();
+                let written = Pin::new(socket).poll_write(context, bytes);
+                if written.is_pending() {
+                    with(|world| world.net.network.bulk = true);
+                }
+                written
+            }
+        };
         if let (Poll::Ready(Ok(_)), Some(meter)) = (&written, &self.meter)
             && meter.armed.swap(false, Ordering::Relaxed)
         {
@@ -121,12 +141,18 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        match &mut self.inner {
+            Inner::Stock(wire) => Pin::new(wire).poll_flush(context),
+            Inner::Event(socket) => Pin::new(socket).poll_flush(context),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         touch();
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        match &mut self.inner {
+            Inner::Stock(wire) => Pin::new(wire).poll_shutdown(context),
+            Inner::Event(socket) => Pin::new(socket).poll_shutdown(context),
+        }
     }
 }
 
@@ -137,20 +163,34 @@ impl Drop for Stream {
 }
 
 /// Where a server takes connections.
-pub(crate) struct Listener(TcpListener);
+pub(crate) enum Listener {
+    Event(TcpListener),
+    Stock(stock::WireListener),
+}
 
 impl Listener {
     /// Listens on the running task's node.
     pub(crate) async fn bind(node: NodeId) -> io::Result<Self> {
-        TcpListener::bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port(node)))
-            .await
-            .map(Self)
+        let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port(node));
+        if let Some(own) = with(|world| world.stock.is_some().then(|| world.index(node))) {
+            return stock::WireListener::bind(own, address).await.map(Self::Stock);
+        }
+        TcpListener::bind(address).await.map(Self::Event)
     }
 
     /// The next connection, and the node at its other end.
     pub(crate) async fn accept(&self) -> io::Result<(Stream, usize)> {
-        let (inner, peer) = self.0.accept().await?;
-        touch();
-        Ok((Stream { inner, meter: None }, owner(peer.ip()).0))
+        let (inner, peer) = match self {
+            Self::Stock(listener) => {
+                let (wire, peer) = listener.accept().await?;
+                (Inner::Stock(wire), peer)
+            }
+            Self::Event(listener) => {
+                let (socket, peer) = listener.accept().await?;
+                touch();
+                (Inner::Event(socket), owner(peer.ip()).0)
+            }
+        };
+        Ok((Stream { inner, meter: None }, peer))
     }
 }

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use async_task::{Runnable, Task};
 
 use crate::client::Connections;
-use crate::engine::{Net, Setup, TimerSlot};
+use crate::engine::{Net, Setup, Stock, TimerSlot, stock};
 use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) history: History,
     pub(crate) net: Net,
+    /// What the turmoil engine has under its worlds; the event engine has none.
+    pub(crate) stock: Option<Box<Stock>>,
     /// Faults whose moment has come, by their place in the plan.
     pub(crate) striking: VecDeque<usize>,
     /// Faults that have struck and are not over.
@@ -130,6 +132,11 @@ impl PartialEq for Due {
 
 impl Eq for Due {}
 
+/// Runs `f` on the thread's world, unless that is gone: for what is dropped at a run's end.
+pub(crate) fn with_any(f: impl FnOnce(&mut World)) {
+    WORLD.with_borrow_mut(|world| world.as_mut().map(f));
+}
+
 /// Runs `f` on the thread's world.
 pub(crate) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with_borrow_mut(|world| f(world.as_mut().expect("called outside of a running world")))
@@ -172,7 +179,7 @@ pub(crate) fn take_touched() -> bool {
 }
 
 impl World {
-    pub(crate) fn new(setup: &Setup, net: Net) -> Self {
+    pub(crate) fn new(setup: &Setup) -> Self {
         let clients = (1..=setup.clients).map(NodeId::Client);
         let servers = (1..=setup.servers).map(NodeId::Lock);
         let ids = clients.chain(servers).chain([NodeId::Store]);
@@ -200,7 +207,8 @@ impl World {
             now: 0,
             nodes: nodes.collect(),
             history: History::default(),
-            net,
+            net: Net::new(setup),
+            stock: None,
             striking: VecDeque::new(),
             active: 0,
             due: BinaryHeap::new(),
@@ -219,6 +227,15 @@ impl World {
         }
     }
 
+    /// The faults of the plan that strike at a time of the world.
+    pub(crate) fn push_strikes(&mut self) {
+        for place in 0..self.setup.plan.0.len() {
+            if let When::At(at) = self.setup.plan.0[place].when {
+                self.push(at, DueWhat::Strike(place));
+            }
+        }
+    }
+
     pub(crate) fn push(&mut self, at: Millis, what: DueWhat) {
         self.pushed += 1;
         self.due.push(Due {
@@ -234,6 +251,12 @@ impl World {
             node: self.nodes[node].id,
             what,
         });
+    }
+
+    /// Clients are done or gone, and nothing is going to go wrong any more.
+    pub(crate) fn clients_are_over(&self) -> bool {
+        let clients = &self.nodes[..usize::from(self.setup.clients)];
+        self.active == 0 && clients.iter().all(|client| client.done || !client.alive)
     }
 
     /// A node's wall clock, in milliseconds since 1970.
@@ -271,7 +294,11 @@ pub(crate) fn wake_expiry(node: usize) {
 
 /// Starts a task on a node. It lives until it ends, is cancelled, or the process dies.
 pub(crate) fn spawn(node: usize, future: impl Future<Output = ()> + 'static) -> u64 {
-    let incarnation = with(|world| world.nodes[node].incarnation);
+    let (incarnation, is_stock) =
+        with(|world| (world.nodes[node].incarnation, world.stock.is_some()));
+    if is_stock {
+        return stock::spawn(Tag { node, incarnation }, future);
+    }
     let (runnable, task) = async_task::Builder::new()
         .metadata(Tag { node, incarnation })
         .spawn_local(|_| future, make_ready);
@@ -291,12 +318,15 @@ pub(crate) fn spawn(node: usize, future: impl Future<Output = ()> + 'static) -> 
 /// Stops a task: it is not polled again, and dropped when its turn would come.
 pub(crate) fn cancel(tag: Tag, number: u64) {
     let task = WORLD.with_borrow_mut(|world| {
-        let node = world.as_mut()?.nodes.get_mut(tag.node)?;
-        if node.incarnation == tag.incarnation {
-            node.tasks.remove(&number)
-        } else {
-            None
+        let world = world.as_mut()?;
+        let node = world.nodes.get_mut(tag.node)?;
+        if node.incarnation != tag.incarnation {
+            return None;
         }
+        if let Some(stock) = &mut world.stock {
+            stock.cancel(tag.node, number);
+        }
+        node.tasks.remove(&number)
     });
     drop(task);
 }
@@ -305,6 +335,8 @@ pub(crate) fn cancel(tag: Tag, number: u64) {
 pub(crate) struct Sleep {
     until: Millis,
     slot: Option<usize>,
+    /// On the turmoil engine tokio keeps the time.
+    stock: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl Sleep {
@@ -313,6 +345,7 @@ impl Sleep {
         Self {
             until: with(|world| world.now.saturating_add(length)),
             slot: None,
+            stock: None,
         }
     }
 }
@@ -322,10 +355,15 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let until = self.until;
+        let (now, is_stock) = with(|world| (world.now, world.stock.is_some()));
+        if now >= until {
+            return Poll::Ready(());
+        }
+        if is_stock {
+            let sleep = self.stock.get_or_insert_with(|| stock::sleep(until - now));
+            return sleep.as_mut().poll(context);
+        }
         with(|world| {
-            if world.now >= until {
-                return Poll::Ready(());
-            }
             match self.slot {
                 Some(slot) => match &mut world.timers[slot].waker {
                     Some(waker) => waker.clone_from(context.waker()),

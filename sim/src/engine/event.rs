@@ -7,20 +7,17 @@
 //! A task of a node that stands still is parked instead of polled; when the node goes on, its
 //! tasks run in the order in which they were woken.
 
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use turmoil_net::{EnterGuard, KernelConfig};
 
+use super::faults::Ground;
 use super::network::Network;
-use super::{Engine, Failed, Program, Setup};
-use crate::client::Client;
-use crate::fault::{Fault, When};
-use crate::history::What;
+use super::{Engine, Failed, Program, Setup, process, quietly};
+use crate::History;
+use crate::fault::Fault;
 use crate::net::address;
 use crate::world::{self, Due, DueWhat, Tag, World, with};
-use crate::{History, NodeId, redis, store};
 
 /// The event engine.
 #[derive(Debug, Clone, Copy)]
@@ -44,38 +41,19 @@ impl Engine for Event {
 
     fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed> {
         let played = Played::new(setup, program);
-        PLAYING.set(true);
-        let outcome = catch_unwind(AssertUnwindSafe(|| played.play()));
-        PLAYING.set(false);
+        let outcome = quietly(|| played.play());
         let history = played.end();
-        match outcome {
-            Ok(()) => Ok(history),
-            Err(panic) => Err(Failed {
-                panic: panic_text(panic.as_ref()),
-            }),
-        }
+        outcome.map(|()| history)
     }
 }
 
-thread_local! {
-    static PLAYING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Keeps panics inside of worlds off the terminal: a run that fails says so in [`Failed`], and
-/// a matrix may have thousands of them. For programs; a library should not call it.
-pub fn quiet_panics() {
-    let loud = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !PLAYING.get() {
-            loud(panic);
+impl Net {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self {
+            hosts: Vec::new(),
+            network: Network::new(setup.seed, setup.latency.clone()),
         }
-    }));
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "?".into())
+    }
 }
 
 /// A world on this thread while it is played.
@@ -89,13 +67,7 @@ impl<'a> Played<'a> {
         // The scheduler owns delay and loss; the sockets must never send again on their own.
         let config = KernelConfig::default().mtu(60_000).retx_threshold(u32::MAX);
         let mut sockets = turmoil_net::Net::with_config(config);
-        let mut world = World::new(
-            setup,
-            Net {
-                hosts: Vec::new(),
-                network: Network::new(setup.seed, setup.latency.clone()),
-            },
-        );
+        let mut world = World::new(setup);
         for (index, node) in world.nodes.iter().enumerate() {
             let restarts = |planned: &&crate::fault::Planned| matches!(&planned.fault, Fault::Restart { nodes, .. } if nodes.contains(&node.id));
             let starts = 1 + setup.plan.0.iter().filter(restarts).count() as u32;
@@ -103,11 +75,7 @@ impl<'a> Played<'a> {
             world.net.hosts.push(hosts.collect());
         }
         let guard = sockets.enter();
-        for (place, planned) in setup.plan.0.iter().enumerate() {
-            if let When::At(at) = planned.when {
-                world.push(at, DueWhat::Strike(place));
-            }
-        }
+        world.push_strikes();
         world::install(Some(world));
         Self { guard, program }
     }
@@ -193,44 +161,11 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// Starts a node's process.
-    pub(super) fn start(&self, node: usize) {
-        let (id, tag, machine, table) = with(|world| {
-            world.nodes[node].alive = true;
-            world.nodes[node].done = false;
-            world.record(node, What::Started);
-            let started = &world.nodes[node];
-            let tag = Tag {
-                node,
-                incarnation: started.incarnation,
-            };
-            let (machine, table) = (started.machine.clone(), started.table.clone());
-            (started.id, tag, machine, table)
-        });
-        match id {
-            NodeId::Client(number) => {
-                let program = (self.program)(Client::new(number, tag));
-                world::spawn(node, async move {
-                    program.await;
-                    with(|world| world.nodes[node].done = true);
-                });
-            }
-            NodeId::Lock(_) => {
-                world::spawn(node, redis::node::serve(node, id, machine));
-            }
-            NodeId::Store => {
-                world::spawn(node, store::node::serve(node, table));
-            }
-        }
-    }
-
     /// Clients are done or gone, nothing is going to go wrong any more, and everything that was
     /// sent has arrived: a late write of a dead client is a fact of this run.
     fn is_over(&self) -> bool {
         with(|world| {
-            let clients = &world.nodes[..usize::from(world.setup.clients)];
-            clients.iter().all(|client| client.done || !client.alive)
-                && world.active == 0
+            world.clients_are_over()
                 && world
                     .due
                     .iter()
@@ -254,9 +189,23 @@ impl<'a> Played<'a> {
             ..world.history
         }
     }
+}
 
-    /// Drops a process: its tasks and connections go, its sockets are closed by the kernel.
-    pub(super) fn kill(&self, node: usize) {
+impl Ground for Played<'_> {
+    fn settle(&self) {
+        self.egress();
+    }
+
+    fn start(&self, node: usize) {
+        world::spawn(node, process(node, self.program));
+    }
+
+    fn go_on(&self, node: usize) {
+        let parked = with(|world| std::mem::take(&mut world.nodes[node].parked));
+        parked.into_iter().for_each(world::make_ready);
+    }
+
+    fn kill(&self, node: usize) {
         let (host, tag, tasks, parked, connections) = with(|world| {
             let host = world.host(node, world.nodes[node].incarnation);
             let killed = &mut world.nodes[node];

@@ -1,17 +1,32 @@
-//! How the event engine plays each kind of fault.
+//! What each kind of fault does to a world, on every engine.
 
-use super::event::Played;
 use super::network::pairs;
 use crate::fault::{Data, Fault};
 use crate::history::What;
 use crate::world::{self, DueWhat, with};
 use crate::{NodeId, redis};
 
-impl Played<'_> {
+/// What an engine does for the faults. Links are the world's business, see [`World::hold`]
+/// and its neighbours.
+///
+/// [`World::hold`]: crate::world::World::hold
+pub(super) trait Ground {
+    /// Puts onto its way what has been written.
+    fn settle(&self);
+
+    /// Drops a process: its tasks and connections go, its sockets are closed by the kernel.
+    fn kill(&self, node: usize);
+
+    /// Starts a node's process.
+    fn start(&self, node: usize);
+
+    /// A node no longer stands still: its tasks run on, in the order in which they were woken.
+    fn go_on(&self, node: usize);
+
     /// A fault's moment has come.
-    pub(super) fn strike(&self, place: usize) {
+    fn strike(&self, place: usize) {
         // What was written before has left before.
-        self.egress();
+        self.settle();
         let fault = with(|world| {
             let fault = world.setup.plan.0[place].fault.clone();
             let first = fault.nodes().next().map_or(0, |node| world.index(node));
@@ -84,8 +99,8 @@ impl Played<'_> {
     }
 
     /// A fault has lasted.
-    pub(super) fn over(&self, place: usize) {
-        self.egress();
+    fn over(&self, place: usize) {
+        self.settle();
         let fault = with(|world| {
             world.active -= 1;
             world.setup.plan.0[place].fault.clone()
@@ -125,12 +140,14 @@ impl Played<'_> {
         });
     }
 
+    /// Does something to every one of some nodes.
     fn each(&self, nodes: &[NodeId], mut act: impl FnMut(usize)) {
         for &node in nodes {
             act(with(|world| world.index(node)));
         }
     }
 
+    /// Kills a process, if there is one.
     fn crash(&self, node: usize) {
         if !with(|world| world.nodes[node].alive) {
             return;
@@ -143,22 +160,24 @@ impl Played<'_> {
         });
     }
 
+    /// One reason less to stand still.
     fn resume(&self, node: usize, place: usize) {
-        let parked = with(|world| {
+        let goes_on = with(|world| {
             let resumed = &mut world.nodes[node];
             // A crash has ended every pause already; a later one is not this fault's to end.
             if !resumed.pauses.remove(&place) || !resumed.pauses.is_empty() {
-                return Vec::new();
+                return false;
             }
-            let parked = std::mem::take(&mut resumed.parked);
             let resets = std::mem::take(&mut resumed.waiting_resets);
             world.record(node, What::Resumed);
             for reset in resets {
                 // Due now, but after everything that is ready has run.
                 world.push(world.now, DueWhat::Reset(Box::new(reset)));
             }
-            parked
+            true
         });
-        parked.into_iter().for_each(world::make_ready);
+        if goes_on {
+            self.go_on(node);
+        }
     }
 }

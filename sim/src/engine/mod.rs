@@ -3,17 +3,25 @@
 mod event;
 mod faults;
 mod network;
+pub(crate) mod stock;
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 
-pub use event::{Event, quiet_panics};
+pub use event::Event;
 pub(crate) use event::{Net, TimerSlot};
+pub use stock::Turmoil;
+pub(crate) use stock::Stock;
 
 use crate::fault::Plan;
-use crate::{Client, History, Millis};
+use crate::history::What;
+use crate::world::{Tag, with};
+use crate::{Client, History, Millis, NodeId, redis, store};
 
 /// One world before it starts.
 #[derive(Debug, Clone)]
@@ -49,7 +57,7 @@ pub trait Engine: Sync {
 }
 
 /// Every engine, the default first.
-pub const ALL: &[&dyn Engine] = &[&Event];
+pub const ALL: &[&dyn Engine] = &[&Event, &Turmoil];
 
 /// The testbed itself went wrong: a task panicked. Such a run says nothing about a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,3 +73,63 @@ impl fmt::Display for Failed {
 }
 
 impl std::error::Error for Failed {}
+
+impl From<Box<dyn std::any::Any + Send>> for Failed {
+    fn from(panic: Box<dyn std::any::Any + Send>) -> Self {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Self {
+            panic: text.unwrap_or_else(|| "?".into()),
+        }
+    }
+}
+
+thread_local! {
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics inside of worlds off the terminal: a run that fails says so in [`Failed`], and
+/// a matrix may have thousands of them. For programs; a library should not call it.
+pub fn quiet_panics() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !PLAYING.get() {
+            loud(panic);
+        }
+    }));
+}
+
+/// Plays a part of a world; a panic in it is a failed run.
+fn quietly<T>(play: impl FnOnce() -> T) -> Result<T, Failed> {
+    PLAYING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(play));
+    PLAYING.set(false);
+    outcome.map_err(Failed::from)
+}
+
+/// Marks a node as started, and makes what its process runs.
+fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
+    let (id, tag, machine, table) = with(|world| {
+        world.nodes[node].alive = true;
+        world.nodes[node].done = false;
+        world.record(node, What::Started);
+        let started = &world.nodes[node];
+        let tag = Tag {
+            node,
+            incarnation: started.incarnation,
+        };
+        let (machine, table) = (Rc::clone(&started.machine), Rc::clone(&started.table));
+        (started.id, tag, machine, table)
+    });
+    match id {
+        NodeId::Client(number) => {
+            let program = program(Client::new(number, tag));
+            Box::pin(async move {
+                program.await;
+                with(|world| world.nodes[node].done = true);
+            })
+        }
+        NodeId::Lock(_) => Box::pin(redis::node::serve(node, id, machine)),
+        NodeId::Store => Box::pin(store::node::serve(node, table)),
+    }
+}

@@ -93,11 +93,17 @@ impl World {
 
     /// From now on segments from `from` to `to` wait.
     pub(super) fn hold(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.holds += 1);
+        }
         self.net.network.link(from, to).holds += 1;
     }
 
     /// One hold less; with the last, what waited arrives, in order.
     pub(super) fn release(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.holds -= 1);
+        }
         let link = self.net.network.link(from, to);
         link.holds -= 1;
         if link.holds == 0 {
@@ -134,16 +140,25 @@ impl World {
     /// From now on segments from `from` to `to` vanish. The connections must be reset
     /// before it ends.
     pub(super) fn swallow(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.swallows += 1);
+        }
         self.net.network.link(from, to).swallows += 1;
     }
 
     /// One reason less for segments to vanish.
     pub(super) fn unswallow(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.swallows -= 1);
+        }
         self.net.network.link(from, to).swallows -= 1;
     }
 
     /// Both ends of every connection between two nodes hear of a reset.
     pub(super) fn reset(&mut self, one: usize, other: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.reset(self.now, one, other);
+        }
         let between = |&(client, server): &(SocketAddr, SocketAddr)| {
             let ends = (owner(client.ip()).0, owner(server.ip()).0);
             ends == (one, other) || ends == (other, one)

@@ -1,0 +1,174 @@
+//! Where our sockets meet turmoil's.
+//!
+//! turmoil answers a SYN by a channel, not by a segment: what should keep that answer from
+//! arriving is done here. It also has no way to reset a connection or to refuse one between two
+//! hosts of many; here an end of a connection can be told that it is reset, and a connect can be
+//! refused before it is sent.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use turmoil::net::{TcpListener, TcpStream};
+
+use super::hosts::sleep;
+use super::roads::End;
+use crate::world::{with, with_any};
+
+/// One end of a connection.
+pub(crate) struct Wire {
+    inner: TcpStream,
+    /// Its place among the ends of the world.
+    end: usize,
+}
+
+/// What a connect meets.
+enum Way {
+    Open,
+    /// Wait: the other side is not heard.
+    Held,
+    /// It is never going to be heard on this connection.
+    Swallowed,
+}
+
+impl Wire {
+    /// Connects `from` to what `to` serves at a port.
+    pub(crate) async fn connect(from: usize, to: usize, port: u16) -> io::Result<Self> {
+        let (address, there, longest) = with(|world| {
+            let roads = &world.stock().roads;
+            (roads.address(to), roads.road(from, to), roads.longest())
+        });
+        if there.refuses > 0 {
+            sleep(2 * longest).await;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        if there.swallows > 0 {
+            // turmoil would refuse it; in truth nobody hears of it.
+            return pending().await;
+        }
+        let connected = TcpStream::connect(SocketAddr::new(address, port)).await;
+        let way = || {
+            with(|world| {
+                let roads = &world.stock().roads;
+                let (there, back) = (roads.road(from, to), roads.road(to, from));
+                if back.swallows > 0 || connected.is_err() && there.swallows > 0 {
+                    Way::Swallowed
+                } else if back.holds > 0 {
+                    Way::Held
+                } else {
+                    Way::Open
+                }
+            })
+        };
+        let mut was_swallowed = false;
+        poll_fn(|context| {
+            let way = way();
+            was_swallowed |= matches!(way, Way::Swallowed);
+            if matches!(way, Way::Open) {
+                return Poll::Ready(());
+            }
+            with(|world| world.stock().roads.waiting.push(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+        if was_swallowed {
+            // Whatever swallows ends in a reset.
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(Self::new(connected?, from, to))
+    }
+
+    fn new(inner: TcpStream, node: usize, peer: usize) -> Self {
+        let end = with(|world| {
+            let ends = &mut world.stock().roads.ends;
+            ends.push(End {
+                node,
+                peer,
+                open: true,
+                reset: false,
+                waker: None,
+            });
+            ends.len() - 1
+        });
+        Self { inner, end }
+    }
+
+    fn is_reset(&self) -> bool {
+        with(|world| world.stock().roads.ends[self.end].reset)
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // What came before the reset is read before it is heard of.
+        if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(context, buffer) {
+            return Poll::Ready(read);
+        }
+        if self.is_reset() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        with(|world| {
+            let end = &mut world.stock().roads.ends[self.end];
+            end.waker = Some(context.waker().clone());
+        });
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_reset() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        with_any(|world| {
+            if let Some(stock) = &mut world.stock {
+                stock.roads.ends[self.end].open = false;
+            }
+        });
+    }
+}
+
+/// Where a server takes connections.
+pub(crate) struct WireListener {
+    inner: TcpListener,
+    node: usize,
+}
+
+impl WireListener {
+    pub(crate) async fn bind(node: usize, address: SocketAddr) -> io::Result<Self> {
+        let inner = TcpListener::bind(address).await?;
+        Ok(Self { inner, node })
+    }
+
+    /// The next connection, and the node at its other end.
+    pub(crate) async fn accept(&self) -> io::Result<(Wire, usize)> {
+        let (inner, peer) = self.inner.accept().await?;
+        let peer = with(|world| world.stock().roads.node(peer.ip()));
+        Ok((Wire::new(inner, self.node, peer), peer))
+    }
+}
