@@ -173,7 +173,9 @@ impl Listener {
     pub(crate) async fn bind(node: NodeId) -> io::Result<Self> {
         let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port(node));
         if let Some(own) = with(|world| world.stock.is_some().then(|| world.index(node))) {
-            return stock::WireListener::bind(own, address).await.map(Self::Stock);
+            return stock::WireListener::bind(own, address)
+                .await
+                .map(Self::Stock);
         }
         TcpListener::bind(address).await.map(Self::Event)
     }

@@ -4,7 +4,7 @@ mod watch;
 
 use std::thread;
 
-use sim::engine::{Engine, Event};
+use sim::engine::{ALL, Engine, Event};
 use sim::fault::{Data, Fault, Point, When};
 use sim::history::What;
 use sim::{History, NodeId, Setup};
@@ -296,6 +296,12 @@ mod a_link {
 
     #[test]
     fn takes_as_long_as_the_setup_says() {
+        for engine in ALL {
+            takes_as_long_on(*engine);
+        }
+    }
+
+    fn takes_as_long_on(engine: &dyn Engine) {
         let (mut shortest, mut longest) = (u64::MAX, 0);
         for seed in 0..20 {
             let setup = Setup {
@@ -303,7 +309,7 @@ mod a_link {
                 latency: 3..=9,
                 ..world(1, 1, &[])
             };
-            let seen = play(setup, |client, notes| {
+            let seen = play_on(engine, setup, |client, notes| {
                 Box::pin(async move {
                     connect(client).await;
                     for _ in 0..20 {
@@ -324,13 +330,16 @@ mod a_link {
 
     #[test]
     fn never_lets_a_request_overtake_another() {
-        for seed in 0..20 {
+        for (engine, seed) in ALL
+            .iter()
+            .flat_map(|engine| (0..20).map(move |seed| (engine, seed)))
+        {
             let setup = Setup {
                 seed,
                 latency: 1..=200,
                 ..world(1, 1, &[])
             };
-            let seen = play(setup, |client, notes| {
+            let seen = play_on(*engine, setup, |client, notes| {
                 Box::pin(async move {
                     connect(client).await;
                     let asked = (0..20).map(|nth| {

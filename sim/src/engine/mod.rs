@@ -15,8 +15,8 @@ use futures_util::future::LocalBoxFuture;
 
 pub use event::Event;
 pub(crate) use event::{Net, TimerSlot};
-pub use stock::Turmoil;
 pub(crate) use stock::Stock;
+pub use stock::Turmoil;
 
 use crate::fault::Plan;
 use crate::history::What;

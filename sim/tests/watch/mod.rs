@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use redis::Value;
-use sim::engine::{Engine, Event};
+use sim::engine::{ALL, Engine, Event};
 use sim::fault::{Fault, Plan, Planned, Point, When};
 use sim::history::What;
 use sim::store::{Guard, Operation, Reply, Request};
@@ -101,14 +101,43 @@ pub fn world(clients: u16, servers: u16, faults: &[(When, Fault)]) -> Setup {
     }
 }
 
-/// Plays a world to its end.
+/// Plays a world to its end on every engine. What its programs note and what its servers
+/// execute must be the same on all of them, to the millisecond; the order within one is each
+/// engine's own. Gives back what the event engine has played.
 #[track_caller]
 pub fn play(
     setup: Setup,
     program: impl Fn(Client, Notes) -> LocalBoxFuture<'static, ()>,
 ) -> Watched {
+    let seen = play_on(&Event, setup.clone(), &program);
+    for &engine in ALL.iter().filter(|engine| engine.name() != Event.name()) {
+        let other = play_on(engine, setup.clone(), &program);
+        for client in (1..=setup.clients).map(NodeId::Client) {
+            let of = |watched: &Watched| {
+                let mut notes = watched.notes_of(client);
+                notes.sort();
+                (notes, watched.executed_of(client))
+            };
+            assert_eq!(
+                of(&seen),
+                of(&other),
+                "{client} saw this on the event engine, and that on the {} engine",
+                engine.name()
+            );
+        }
+    }
+    seen
+}
+
+/// Plays a world to its end on one engine.
+#[track_caller]
+pub fn play_on(
+    engine: &dyn Engine,
+    setup: Setup,
+    program: impl Fn(Client, Notes) -> LocalBoxFuture<'static, ()>,
+) -> Watched {
     let notes = Notes::default();
-    let history = Event
+    let history = engine
         .run(&setup, &|client| program(client, notes.clone()))
         .unwrap_or_else(|failed| panic!("{failed} in {setup:?}"));
     let notes = notes.0.take();

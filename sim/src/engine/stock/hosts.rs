@@ -1,11 +1,13 @@
 //! Processes inside of turmoil's hosts.
 //!
-//! A process is a tokio `LocalSet` that its host polls, unless the process stands still or has
-//! been killed. Every task that goes through [`spawn`] looks by itself, too, so that a fault at
-//! a point stops the tasks that would run next. A task that the code under test gives to
-//! `tokio::spawn` belongs to the runtime, not to the process: it runs on through a pause, but
-//! as soon as it touches the client it waits, so that no byte leaves and nothing is recorded
-//! until the process goes on; and for ever when the process is dead.
+//! A process is a tokio `LocalSet` that its host polls until the process is killed. Every task
+//! that goes through [`spawn`] first looks whether its process stands still, and is parked if so:
+//! thus a fault at a point also stops the tasks that would have run next.
+//!
+//! A task that the code under test gives to `tokio::spawn` belongs to the runtime, not to the
+//! process: it runs on through a pause, but as soon as it touches the client it waits, so that
+//! no byte leaves and nothing is recorded until the process goes on; and for ever when the
+//! process is dead. What such a task can have done meanwhile is to look at tokio's clock.
 
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
@@ -81,17 +83,12 @@ pub(super) async fn run(node: usize) -> turmoil::Result {
                 if is_killed() {
                     return Poll::Ready(());
                 }
-                let stands = with(|world| {
-                    world.stock().hosts[node].waker = Some(context.waker().clone());
-                    !world.nodes[node].pauses.is_empty()
-                });
-                if !stands && running.as_mut().poll(context).is_ready() {
-                    unreachable!("it waits for ever");
-                }
+                with(|world| world.stock().hosts[node].waker = Some(context.waker().clone()));
+                let forever = running.as_mut().poll(context);
                 if is_killed() {
                     return Poll::Ready(());
                 }
-                Poll::Pending
+                forever
             })
             .await;
         }
@@ -138,11 +135,7 @@ pub(super) fn start(node: usize, process: LocalBoxFuture<'static, ()>) {
 
 /// A process no longer stands still.
 pub(super) fn go_on(node: usize) {
-    let parked = with(|world| {
-        let host = &mut world.stock().hosts[node];
-        host.wake();
-        std::mem::take(&mut host.parked)
-    });
+    let parked = with(|world| std::mem::take(&mut world.stock().hosts[node].parked));
     parked.into_iter().for_each(Waker::wake);
 }
 

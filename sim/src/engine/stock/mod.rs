@@ -36,7 +36,6 @@ use crate::{EPOCH, History, NodeId};
 pub struct Turmoil;
 
 /// What is under a world on this engine.
-#[derive(Default)]
 pub(crate) struct Stock {
     hosts: Vec<hosts::Host>,
     roads: roads::Roads,
@@ -55,7 +54,7 @@ impl Engine for Turmoil {
         let hosts = world.nodes.iter().map(|_| hosts::Host::default()).collect();
         world.stock = Some(Box::new(Stock {
             hosts,
-            roads: roads::Roads::new(setup.latency.clone()),
+            roads: roads::Roads::new(setup.seed, setup.latency.clone()),
             failed: None,
         }));
         world::install(Some(world));
@@ -78,6 +77,11 @@ impl Engine for Turmoil {
 /// connections than it opens at once.
 const CAPACITY: usize = 1 << 16;
 
+/// turmoil draws the place of a latency in its range from an exponential distribution and cuts
+/// it off at the end. With this rate the mean is the middle of the range, as on the event engine:
+/// (1 - e^-r) / r = 1/2.
+const CURVE: f64 = 1.593_624;
+
 fn build(setup: &Setup) -> Sim<'static> {
     #[expect(clippy::disallowed_types, reason = "a fixed epoch for turmoil's clock")]
     let epoch = SystemTime::UNIX_EPOCH + Duration::from_millis(EPOCH);
@@ -95,11 +99,14 @@ fn build(setup: &Setup) -> Sim<'static> {
 fn play(program: &Program<'_>) {
     let setup = with(|world| world.setup.clone());
     let mut sim = build(&setup);
+    sim.set_message_latency_curve(CURVE);
     let ground = Outside(program);
     let ids: Vec<NodeId> = with(|world| world.nodes.iter().map(|node| node.id).collect());
     // Servers first: whoever connects at 0 ms finds them listening.
-    let (clients, servers): (Vec<_>, Vec<_>) =
-        ids.into_iter().enumerate().partition(|(_, id)| id.is_client());
+    let (clients, servers): (Vec<_>, Vec<_>) = ids
+        .into_iter()
+        .enumerate()
+        .partition(|(_, id)| id.is_client());
     for (node, id) in servers.into_iter().chain(clients) {
         ground.start(node);
         sim.host(id.to_string(), move || hosts::run(node));
@@ -116,13 +123,13 @@ fn play(program: &Program<'_>) {
                 _ => unreachable!("on this engine only faults are due"),
             }
         }
-        roads::apply(Some(&sim));
+        roads::before_step(&sim);
         sim.step().expect("our hosts' software returns no errors");
-        roads::after_step(&sim);
         if with(|world| world.stock().failed.is_some()) {
             return;
         }
-        let quiet = with(|world| world.clients_are_over()) && !roads::any_under_way(&sim);
+        let quiet = with(|world| world.clients_are_over() && world.due.is_empty())
+            && !roads::any_under_way(&sim);
         quiet_steps = if quiet { quiet_steps + 1 } else { 0 };
         // What arrived in the last step has been executed in it or is in the next.
         if quiet_steps == 2 {
@@ -179,7 +186,9 @@ fn end_processes() {
 
 impl World {
     fn stock(&mut self) -> &mut Stock {
-        self.stock.as_mut().expect("this world is played by turmoil")
+        self.stock
+            .as_mut()
+            .expect("this world is played by turmoil")
     }
 
     /// What is due now, the oldest first.

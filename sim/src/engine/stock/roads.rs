@@ -13,14 +13,16 @@ use turmoil::Sim;
 
 use super::Stock;
 use crate::Millis;
+use crate::lanes::{Lane, Purpose};
 use crate::world::{World, with};
 
 /// All roads of a world and the connections over them.
-#[derive(Default)]
 pub(super) struct Roads {
     addresses: BTreeMap<usize, IpAddr>,
-    /// The longest that a segment takes.
-    longest: Millis,
+    /// How long a segment takes.
+    latency: RangeInclusive<Millis>,
+    /// For the answers that turmoil does not send as segments.
+    lane: Lane,
     roads: BTreeMap<(usize, usize), Road>,
     /// Pairs that turmoil has not been told of.
     changed: BTreeSet<(usize, usize)>,
@@ -54,10 +56,17 @@ pub(super) struct End {
 }
 
 impl Roads {
-    pub(super) fn new(latency: RangeInclusive<Millis>) -> Self {
+    pub(super) fn new(seed: u64, latency: RangeInclusive<Millis>) -> Self {
         Self {
-            longest: *latency.end(),
-            ..Self::default()
+            addresses: BTreeMap::new(),
+            latency,
+            lane: Lane::new(seed, Purpose::Network, u64::MAX),
+            roads: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            opened: Vec::new(),
+            ends: Vec::new(),
+            resets: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -80,9 +89,9 @@ impl Roads {
         self.roads.get(&(from, to)).copied().unwrap_or_default()
     }
 
-    /// How long a segment takes at most.
-    pub(super) fn longest(&self) -> Millis {
-        self.longest
+    /// How long an answer takes that is no segment.
+    pub(super) fn delay(&mut self) -> Millis {
+        self.lane.within(&self.latency)
     }
 }
 
@@ -96,7 +105,7 @@ impl Stock {
     /// Both ends of every connection between two nodes hear of a reset, once everything that
     /// is under way has arrived.
     pub(crate) fn reset(&mut self, now: Millis, one: usize, other: usize) {
-        let arrives = now + self.roads.longest + 1;
+        let arrives = now + self.roads.latency.end();
         let ends = self.roads.ends.iter().enumerate();
         let between = ends.filter(|(_, end)| {
             let ends = (end.node, end.peer);
@@ -123,7 +132,10 @@ pub(super) fn apply(sim: Option<&Sim<'_>>) {
         let ((a, b), roads) = with(|world| {
             let roads = &world.stock().roads;
             let addresses = (roads.address(one), roads.address(other));
-            (addresses, [(one, other), (other, one)].map(|(from, to)| roads.road(from, to)))
+            (
+                addresses,
+                [(one, other), (other, one)].map(|(from, to)| roads.road(from, to)),
+            )
         });
         let any_held = roads.iter().any(|road| road.holds > 0);
         match (sim, any_held) {
@@ -155,8 +167,9 @@ pub(super) fn apply(sim: Option<&Sim<'_>>) {
 }
 
 /// Does what can be done between two steps alone: lets go on what `hold` has stopped on open
-/// roads, and delivers resets.
-pub(super) fn after_step(sim: &Sim<'_>) {
+/// roads, and delivers resets. Whoever is told reads first what arrives in the coming step.
+pub(super) fn before_step(sim: &Sim<'_>) {
+    apply(Some(sim));
     let opened = with(|world| std::mem::take(&mut world.stock().roads.opened));
     for (from, to) in opened {
         let way = with(|world| {
@@ -185,10 +198,12 @@ impl World {
         for (arrives, place) in resets {
             let (node, peer) = (roads.ends[place].node, roads.ends[place].peer);
             let road = roads.road(peer, node);
-            if road.holds > 0 || road.swallows > 0 {
-                // It waits behind what is held, which arrives in the step after the release.
-                roads.resets.push((now + 2, place));
-            } else if arrives > now {
+            if road.swallows > 0 {
+                // Whatever swallows it ends in another.
+                continue;
+            }
+            // It waits behind what is held.
+            if road.holds > 0 || arrives > now {
                 roads.resets.push((arrives, place));
             } else {
                 let end = &mut roads.ends[place];

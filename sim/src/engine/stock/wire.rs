@@ -1,7 +1,7 @@
 //! Where our sockets meet turmoil's.
 //!
-//! turmoil answers a SYN by a channel, not by a segment: what should keep that answer from
-//! arriving is done here. It also has no way to reset a connection or to refuse one between two
+//! turmoil answers a SYN by a channel, not by a segment: what should delay that answer or keep it
+//! from arriving is done here. It also has no way to reset a connection or to refuse one between two
 //! hosts of many; here an end of a connection can be told that it is reset, and a connect can be
 //! refused before it is sent.
 
@@ -37,12 +37,13 @@ enum Way {
 impl Wire {
     /// Connects `from` to what `to` serves at a port.
     pub(crate) async fn connect(from: usize, to: usize, port: u16) -> io::Result<Self> {
-        let (address, there, longest) = with(|world| {
-            let roads = &world.stock().roads;
-            (roads.address(to), roads.road(from, to), roads.longest())
+        let (address, there, [go, back]) = with(|world| {
+            let roads = &mut world.stock().roads;
+            let (there, delays) = (roads.road(from, to), [(); 2].map(|()| roads.delay()));
+            (roads.address(to), there, delays)
         });
         if there.refuses > 0 {
-            sleep(2 * longest).await;
+            sleep(go + back).await;
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         if there.swallows > 0 {
@@ -50,6 +51,7 @@ impl Wire {
             return pending().await;
         }
         let connected = TcpStream::connect(SocketAddr::new(address, port)).await;
+        sleep(back).await;
         let way = || {
             with(|world| {
                 let roads = &world.stock().roads;
@@ -76,6 +78,7 @@ impl Wire {
         .await;
         if was_swallowed {
             // Whatever swallows ends in a reset.
+            sleep(back).await;
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         Ok(Self::new(connected?, from, to))
