@@ -109,7 +109,7 @@ impl Client {
 
     /// Its monotonic clock.
     pub fn now(&self) -> Millis {
-        with(|world| world.now)
+        with(|world| world.monotonic(self.tag.node))
     }
 
     /// Its wall clock, in milliseconds since 1970.
@@ -119,7 +119,7 @@ impl Client {
 
     /// Waits on its monotonic clock.
     pub async fn sleep(&self, length: Millis) {
-        Sleep::new(length).await;
+        Sleep::new(self.tag.node, length).await;
     }
 
     /// Waits for `future`, at most for `limit`. What is there in time beats the time-out,
@@ -130,7 +130,7 @@ impl Client {
         future: impl Future<Output = T>,
     ) -> Result<T, Elapsed> {
         let mut future = pin!(future);
-        let mut limit = pin!(Sleep::new(limit));
+        let mut limit = pin!(Sleep::new(self.tag.node, limit));
         std::future::poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));

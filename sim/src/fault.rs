@@ -136,7 +136,8 @@ pub enum Fault {
         /// For how long.
         lasts: Millis,
     },
-    /// As a pause, but the monotonic clock stands still too, as in a suspended VM.
+    /// As a pause, but the monotonic clock stands still too, as in a suspended VM. The wall clock
+    /// goes on, and so do the sockets. Timers wait for what was left of their time.
     Suspend {
         /// Who is suspended.
         nodes: Nodes,
@@ -233,14 +234,15 @@ pub enum Fault {
         /// By how many milliseconds; negative is back.
         by: i64,
     },
-    /// The clocks run fast or slow from here on.
+    /// The clocks, wall and monotonic, run fast or slow from here on, whatever their rate was
+    /// before.
     ClockRate {
         /// Whose clock.
         nodes: Nodes,
-        /// Parts per million faster; negative is slower.
+        /// Parts per million faster, one of [`RATES`](crate::clock::RATES); negative is slower.
         ppm: i64,
     },
-    /// The wall clocks are wrong from the start.
+    /// The wall clocks are wrong from the start. It strikes at 0 ms, before anything runs.
     ClockOffset {
         /// Whose clock.
         nodes: Nodes,

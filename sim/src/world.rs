@@ -17,13 +17,15 @@ use std::task::{Context, Poll, Waker};
 use async_task::{Runnable, Task};
 
 use crate::client::Connections;
-use crate::engine::{Net, Setup, TimerSlot};
+use crate::clock::Clock;
+use crate::engine::{Net, Setup};
 use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
 use crate::store::Table;
-use crate::{EPOCH, Millis, NodeId};
+use crate::timers::Timers;
+use crate::{Millis, NodeId};
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -51,8 +53,7 @@ pub(crate) struct World {
     /// Faults that have struck and are not over.
     pub(crate) active: usize,
     pub(crate) due: BinaryHeap<Due>,
-    pub(crate) timers: Vec<TimerSlot>,
-    pub(crate) free_timers: Vec<usize>,
+    pub(crate) timers: Timers,
     pushed: u64,
 }
 
@@ -65,12 +66,14 @@ pub(crate) struct Node {
     pub(crate) done: bool,
     /// The faults that make it stand still, by their place in the plan.
     pub(crate) pauses: BTreeSet<usize>,
+    /// Those of them that make its monotonic clock stand still, too.
+    pub(crate) suspends: BTreeSet<usize>,
     /// How many faults keep it down; with the last one's end it starts again.
     pub(crate) restarts: u32,
     /// Tasks that were woken while it stood still, in that order.
     pub(crate) parked: Vec<Runnable<Tag>>,
     pub(crate) tasks: BTreeMap<u64, Task<(), Tag>>,
-    pub(crate) wall_offset: i64,
+    pub(crate) clock: Clock,
     pub(crate) lane: Lane,
     pub(crate) reached: BTreeMap<Point, u32>,
     pub(crate) connections: Connections,
@@ -89,7 +92,7 @@ pub(crate) struct Node {
 pub(crate) struct Due {
     pub(crate) at: Millis,
     /// What is due in the same millisecond comes in this order.
-    order: u64,
+    pub(crate) order: u64,
     pub(crate) what: DueWhat,
 }
 
@@ -182,10 +185,11 @@ impl World {
             alive: false,
             done: false,
             pauses: BTreeSet::new(),
+            suspends: BTreeSet::new(),
             restarts: 0,
             parked: Vec::new(),
             tasks: BTreeMap::new(),
-            wall_offset: 0,
+            clock: Clock::default(),
             lane: Lane::new(setup.seed, Purpose::Client, index as u64),
             reached: BTreeMap::new(),
             connections: Connections::new(setup.servers),
@@ -204,8 +208,7 @@ impl World {
             striking: VecDeque::new(),
             active: 0,
             due: BinaryHeap::new(),
-            timers: Vec::new(),
-            free_timers: Vec::new(),
+            timers: Timers::default(),
             pushed: 0,
         }
     }
@@ -219,13 +222,15 @@ impl World {
         }
     }
 
-    pub(crate) fn push(&mut self, at: Millis, what: DueWhat) {
+    /// Says the entry's place in the order of all.
+    pub(crate) fn push(&mut self, at: Millis, what: DueWhat) -> u64 {
         self.pushed += 1;
         self.due.push(Due {
             at,
             order: self.pushed,
             what,
         });
+        self.pushed
     }
 
     pub(crate) fn record(&mut self, node: usize, what: What) {
@@ -238,7 +243,12 @@ impl World {
 
     /// A node's wall clock, in milliseconds since 1970.
     pub(crate) fn wall(&self, node: usize) -> Millis {
-        (EPOCH + self.now).saturating_add_signed(self.nodes[node].wall_offset)
+        self.nodes[node].clock.wall(self.now)
+    }
+
+    /// A node's monotonic clock.
+    pub(crate) fn monotonic(&self, node: usize) -> Millis {
+        self.nodes[node].clock.monotonic(self.now)
     }
 
     /// A client has reached a point: whatever the plan has for it strikes before anything
@@ -301,17 +311,19 @@ pub(crate) fn cancel(tag: Tag, number: u64) {
     drop(task);
 }
 
-/// Waits until a time of the world.
+/// Waits until a node's monotonic clock shows a time.
 pub(crate) struct Sleep {
+    node: usize,
     until: Millis,
     slot: Option<usize>,
 }
 
 impl Sleep {
     /// Ready `length` from now, on the clock of a node.
-    pub(crate) fn new(length: Millis) -> Self {
+    pub(crate) fn new(node: usize, length: Millis) -> Self {
         Self {
-            until: with(|world| world.now.saturating_add(length)),
+            node,
+            until: with(|world| world.monotonic(node).saturating_add(length)),
             slot: None,
         }
     }
@@ -321,17 +333,14 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let until = self.until;
+        let (node, until) = (self.node, self.until);
         with(|world| {
-            if world.now >= until {
+            if world.monotonic(node) >= until {
                 return Poll::Ready(());
             }
             match self.slot {
-                Some(slot) => match &mut world.timers[slot].waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    empty => *empty = Some(context.waker().clone()),
-                },
-                None => self.slot = Some(world.set_timer(until, context.waker().clone())),
+                Some(slot) => world.timers.wait(slot, context.waker()),
+                None => self.slot = Some(world.set_timer(node, until, context.waker().clone())),
             }
             Poll::Pending
         })
@@ -343,30 +352,13 @@ impl Drop for Sleep {
         let Some(slot) = self.slot else { return };
         // At the end of a run the world may be gone before its futures.
         WORLD.with_borrow_mut(|world| {
+            // Once its time has come, the slot may be somebody else's.
             if let Some(world) = world
-                && world.now < self.until
+                && world.monotonic(self.node) < self.until
             {
-                world.timers[slot].waker = None;
+                world.timers.give_up(slot);
             }
         });
-    }
-}
-
-impl World {
-    fn set_timer(&mut self, at: Millis, waker: Waker) -> usize {
-        let timer = TimerSlot { waker: Some(waker) };
-        let slot = match self.free_timers.pop() {
-            Some(slot) => {
-                self.timers[slot] = timer;
-                slot
-            }
-            None => {
-                self.timers.push(timer);
-                self.timers.len() - 1
-            }
-        };
-        self.push(at, DueWhat::Timer(slot));
-        slot
     }
 }
 

@@ -9,14 +9,13 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Waker;
 
 use turmoil_net::{EnterGuard, KernelConfig};
 
 use super::network::Network;
 use super::{Engine, Failed, Program, Setup};
 use crate::client::Client;
-use crate::fault::{Fault, When};
+use crate::fault::{Fault, Planned, When};
 use crate::history::What;
 use crate::net::address;
 use crate::world::{self, Due, DueWhat, Tag, World, with};
@@ -25,11 +24,6 @@ use crate::{History, NodeId, redis, store};
 /// The event engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Event;
-
-/// A timer that somebody waits for.
-pub(crate) struct TimerSlot {
-    pub(crate) waker: Option<Waker>,
-}
 
 /// The hosts of a world: one for each start of each node's process.
 pub(crate) struct Net {
@@ -78,6 +72,11 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "?".into())
 }
 
+/// Whether a fault is there before anything runs.
+fn from_the_start(planned: &Planned) -> bool {
+    matches!(planned.fault, Fault::ClockOffset { .. })
+}
+
 /// A world on this thread while it is played.
 pub(super) struct Played<'a> {
     pub(super) guard: EnterGuard,
@@ -97,14 +96,16 @@ impl<'a> Played<'a> {
             },
         );
         for (index, node) in world.nodes.iter().enumerate() {
-            let restarts = |planned: &&crate::fault::Planned| matches!(&planned.fault, Fault::Restart { nodes, .. } if nodes.contains(&node.id));
+            let restarts = |planned: &&Planned| matches!(&planned.fault, Fault::Restart { nodes, .. } if nodes.contains(&node.id));
             let starts = 1 + setup.plan.0.iter().filter(restarts).count() as u32;
             let hosts = (0..starts).map(|start| sockets.add_host([address(index, start)]));
             world.net.hosts.push(hosts.collect());
         }
         let guard = sockets.enter();
         for (place, planned) in setup.plan.0.iter().enumerate() {
-            if let When::At(at) = planned.when {
+            if let When::At(at) = planned.when
+                && !from_the_start(planned)
+            {
                 world.push(at, DueWhat::Strike(place));
             }
         }
@@ -113,6 +114,17 @@ impl<'a> Played<'a> {
     }
 
     fn play(&self) {
+        let plan = with(|world| world.setup.plan.clone());
+        for (place, planned) in plan.0.iter().enumerate() {
+            if from_the_start(planned) {
+                let when = &planned.when;
+                assert!(
+                    *when == When::At(0),
+                    "a clock is wrong from the start, not {when:?}"
+                );
+                self.strike(place);
+            }
+        }
         // Servers first: whoever connects at 0 ms finds them listening.
         for node in (0..with(|world| world.nodes.len())).rev() {
             self.start(node);
@@ -142,7 +154,7 @@ impl<'a> Played<'a> {
             }
             let due = with(|world| {
                 let due = world.due.pop().expect("peeked above");
-                if !matches!(due.what, DueWhat::Timer(slot) if world.timers[slot].waker.is_none()) {
+                if world.timers.matters(&due) {
                     world.now = due.at;
                 }
                 due
@@ -174,14 +186,10 @@ impl<'a> Played<'a> {
         }
     }
 
-    fn happen(&self, Due { what, .. }: Due) {
+    fn happen(&self, Due { what, order, .. }: Due) {
         match what {
             DueWhat::Timer(slot) => {
-                let waker = with(|world| {
-                    world.free_timers.push(slot);
-                    world.timers[slot].waker.take()
-                });
-                if let Some(waker) = waker {
+                if let Some(waker) = with(|world| world.timers.fire(slot, order)) {
                     waker.wake();
                 }
             }

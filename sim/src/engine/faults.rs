@@ -2,10 +2,11 @@
 
 use super::event::Played;
 use super::network::pairs;
+use crate::clock::Clock;
 use crate::fault::{Data, Fault};
 use crate::history::What;
-use crate::world::{self, DueWhat, with};
-use crate::{NodeId, redis};
+use crate::world::{self, DueWhat, World, with};
+use crate::{Millis, NodeId, redis};
 
 impl Played<'_> {
     /// A fault's moment has come.
@@ -26,6 +27,16 @@ impl Played<'_> {
                     // A dead process cannot stand still.
                     if world.nodes[index].alive && world.nodes[index].pauses.insert(place) {
                         world.record(index, What::Paused { lasts: *lasts });
+                    }
+                }
+            }),
+            Fault::Suspend { nodes, lasts } => with(|world| {
+                for &node in nodes {
+                    let index = world.index(node);
+                    if world.nodes[index].alive && world.nodes[index].pauses.insert(place) {
+                        world.nodes[index].suspends.insert(place);
+                        world.record(index, What::Suspended { lasts: *lasts });
+                        world.set_clock(index, |clock, now| clock.stand(now, true));
                     }
                 }
             }),
@@ -59,19 +70,28 @@ impl Played<'_> {
             }),
             Fault::ClockStep { nodes, by } => self.each(nodes, |node| {
                 with(|world| {
-                    world.nodes[node].wall_offset += by;
+                    world.set_clock(node, |clock, now| clock.step(now, *by));
                     world.record(node, What::ClockStepped { by: *by });
                 });
                 world::wake_expiry(node);
             }),
-            Fault::Suspend { .. }
-            | Fault::PowerLoss { .. }
+            Fault::ClockRate { nodes, ppm } => self.each(nodes, |node| {
+                with(|world| {
+                    world.set_clock(node, |clock, now| clock.run_at(now, *ppm));
+                    world.record(node, What::ClockRate { ppm: *ppm });
+                });
+            }),
+            Fault::ClockOffset { nodes, by } => self.each(nodes, |node| {
+                with(|world| {
+                    world.set_clock(node, |clock, now| clock.step(now, *by));
+                    world.record(node, What::ClockOffset { by: *by });
+                });
+            }),
+            Fault::PowerLoss { .. }
             | Fault::Refuse { .. }
             | Fault::OneWay { .. }
             | Fault::Slow { .. }
             | Fault::Loss { .. }
-            | Fault::ClockRate { .. }
-            | Fault::ClockOffset { .. }
             | Fault::Failover { .. }
             | Fault::ReplicaLag { .. }
             | Fault::Flush { .. }
@@ -91,7 +111,9 @@ impl Played<'_> {
             world.setup.plan.0[place].fault.clone()
         });
         match &fault {
-            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node, place)),
+            Fault::Pause { nodes, .. } | Fault::Suspend { nodes, .. } => {
+                self.each(nodes, |node| self.resume(node, place));
+            }
             Fault::Restart { nodes, .. } => self.each(nodes, |node| {
                 let starts = with(|world| {
                     let restarted = &mut world.nodes[node];
@@ -139,16 +161,26 @@ impl Played<'_> {
         with(|world| {
             world.nodes[node].pauses.clear();
             world.nodes[node].waiting_resets.clear();
+            if !std::mem::take(&mut world.nodes[node].suspends).is_empty() {
+                world.set_clock(node, |clock, now| clock.stand(now, false));
+            }
             world.record(node, What::Crashed);
         });
     }
 
     fn resume(&self, node: usize, place: usize) {
-        let parked = with(|world| {
+        let (parked, moved) = with(|world| {
+            // A suspend within a pause ends in its own time: the machine's clock goes on, and
+            // the process stands still.
+            let suspends = &mut world.nodes[node].suspends;
+            let moved = suspends.remove(&place) && suspends.is_empty();
+            if moved {
+                world.set_clock(node, |clock, now| clock.stand(now, false));
+            }
             let resumed = &mut world.nodes[node];
             // A crash has ended every pause already; a later one is not this fault's to end.
             if !resumed.pauses.remove(&place) || !resumed.pauses.is_empty() {
-                return Vec::new();
+                return (Vec::new(), moved);
             }
             let parked = std::mem::take(&mut resumed.parked);
             let resets = std::mem::take(&mut resumed.waiting_resets);
@@ -157,8 +189,21 @@ impl Played<'_> {
                 // Due now, but after everything that is ready has run.
                 world.push(world.now, DueWhat::Reset(Box::new(reset)));
             }
-            parked
+            (parked, moved)
         });
         parked.into_iter().for_each(world::make_ready);
+        if moved {
+            // The wall clock has gone on alone, which is as good as a step.
+            world::wake_expiry(node);
+        }
+    }
+}
+
+impl World {
+    /// Changes a node's clock, and when its timers are due.
+    fn set_clock(&mut self, node: usize, change: impl FnOnce(&mut Clock, Millis)) {
+        let now = self.now;
+        change(&mut self.nodes[node].clock, now);
+        self.set_timers_anew(node);
     }
 }

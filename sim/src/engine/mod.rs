@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use futures_util::future::LocalBoxFuture;
 
+pub(crate) use event::Net;
 pub use event::{Event, quiet_panics};
-pub(crate) use event::{Net, TimerSlot};
 
 use crate::fault::Plan;
 use crate::{Client, History, Millis};

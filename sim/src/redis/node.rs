@@ -113,11 +113,11 @@ impl Server {
     }
 
     /// How long until the cycle that deletes the next key, as the wall clock goes now, and
-    /// the world's time then.
+    /// what the monotonic clock shows then.
     fn next_cycle(&self) -> Option<(Millis, Millis)> {
         let deadline = self.machine.borrow().next_deadline();
         self.awaited.set(deadline);
-        let (now, wall) = with(|world| (world.now, world.wall(self.node)));
+        let (now, wall) = with(|world| (world.monotonic(self.node), world.wall(self.node)));
         let due = now + deadline?.saturating_sub(wall);
         let at = (due / CYCLE + 1) * CYCLE;
         Some((at - now, at))
@@ -167,7 +167,7 @@ fn stored(entry: Entry) -> Stored {
 async fn expire(server: Rc<Server>) {
     loop {
         let (planned, mut sleep) = match server.next_cycle() {
-            Some((in_time, at)) => (Some(at), Some(Sleep::new(in_time))),
+            Some((in_time, at)) => (Some(at), Some(Sleep::new(server.node, in_time))),
             None => (None, None),
         };
         let slept = poll_fn(|context| {

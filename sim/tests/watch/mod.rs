@@ -16,16 +16,37 @@ pub const LOCK: NodeId = NodeId::Lock(1);
 pub const FIRST: NodeId = NodeId::Client(1);
 pub const SECOND: NodeId = NodeId::Client(2);
 
-/// What programs note while they run.
+/// What programs note while they run. A program knows its own clock alone, so a note leaves a
+/// mark in the history, which knows the world's time.
 #[derive(Clone, Default)]
-pub struct Notes(Rc<RefCell<Vec<(Millis, NodeId, String)>>>);
+pub struct Notes(Rc<RefCell<Vec<(NodeId, String)>>>);
 
 impl Notes {
     pub fn note(&self, client: Client, text: impl Into<String>) {
-        let note = (client.now(), client.node(), text.into());
-        self.0.borrow_mut().push(note);
+        let section = self.0.borrow().len() as u32;
+        let takes = MARK;
+        client.record(What::Working { section, takes });
+        self.0.borrow_mut().push((client.node(), text.into()));
+    }
+
+    /// The notes with their times. Takes their marks out of the history.
+    fn read(&self, history: &mut History) -> Vec<(Millis, NodeId, String)> {
+        let mut marks = Vec::new();
+        history.events.retain(|event| {
+            let mark = matches!(event.what, What::Working { takes: MARK, .. });
+            if mark {
+                marks.push(event.at);
+            }
+            !mark
+        });
+        let notes = self.0.take().into_iter();
+        let read = notes.zip(marks).map(|((by, text), at)| (at, by, text));
+        read.collect()
     }
 }
+
+/// No work takes so long.
+const MARK: Millis = Millis::MAX;
 
 /// A world that was played. A failing test prints what replays it.
 pub struct Watched {
@@ -108,10 +129,10 @@ pub fn play(
     program: impl Fn(Client, Notes) -> LocalBoxFuture<'static, ()>,
 ) -> Watched {
     let notes = Notes::default();
-    let history = Event
+    let mut history = Event
         .run(&setup, &|client| program(client, notes.clone()))
         .unwrap_or_else(|failed| panic!("{failed} in {setup:?}"));
-    let notes = notes.0.take();
+    let notes = notes.read(&mut history);
     Watched {
         setup,
         history,
@@ -130,6 +151,13 @@ pub fn at_point(point: Point) -> When {
 
 pub fn pause(node: NodeId, lasts: Millis) -> Fault {
     Fault::Pause {
+        nodes: vec![node],
+        lasts,
+    }
+}
+
+pub fn suspend(node: NodeId, lasts: Millis) -> Fault {
+    Fault::Suspend {
         nodes: vec![node],
         lasts,
     }
@@ -161,7 +189,22 @@ pub fn clock_step(node: NodeId, by: i64) -> Fault {
     }
 }
 
-/// Waits until a time of the world.
+pub fn clock_rate(node: NodeId, ppm: i64) -> Fault {
+    Fault::ClockRate {
+        nodes: vec![node],
+        ppm,
+    }
+}
+
+pub fn clock_offset(node: NodeId, by: i64) -> Fault {
+    Fault::ClockOffset {
+        nodes: vec![node],
+        by,
+    }
+}
+
+/// Waits until the client's monotonic clock shows a time, which is the world's unless a fault has
+/// touched it.
 pub async fn until(client: Client, time: Millis) {
     client.sleep(time.saturating_sub(client.now())).await;
 }
