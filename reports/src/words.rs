@@ -231,11 +231,16 @@ fn doing(fault: &Fault) -> String {
             if *by < 0 { "back" } else { "forward" }
         ),
         Fault::ClockRate { nodes: n, ppm } => {
-            format!("the clocks of {} run {ppm} ppm fast", nodes(n))
+            format!("from now on the clocks of {} run {}", nodes(n), pace(*ppm))
         }
-        Fault::ClockOffset { nodes: n, by } => {
-            format!("the wall clocks of {} are {by} ms off", nodes(n))
-        }
+        Fault::ClockOffset { nodes: n, by } => format!(
+            "the wall {} of {} {} {} {} from the start",
+            if n.len() == 1 { "clock" } else { "clocks" },
+            nodes(n),
+            if n.len() == 1 { "is" } else { "are" },
+            length(by.unsigned_abs()),
+            if *by < 0 { "behind" } else { "ahead" }
+        ),
         Fault::Failover { nodes: n } => format!("a replica takes the place of {}", nodes(n)),
         Fault::ReplicaLag { nodes: n, lasts } => {
             format!(
@@ -247,6 +252,22 @@ fn doing(fault: &Fault) -> String {
         }
         Fault::Flush { nodes: n } => format!("somebody runs FLUSHALL on {}", nodes(n)),
         Fault::Evict { nodes: n } => format!("{} {} the lock's keys", nodes(n), verb(n, "evict")),
+    }
+}
+
+/// How fast a clock runs: `5 % too fast`, `200 ppm too slow`.
+pub fn pace(ppm: i64) -> String {
+    let by = ppm.unsigned_abs();
+    let much = if by.is_multiple_of(1_000) {
+        let text = format!("{}.{}", by / 10_000, by / 1_000 % 10);
+        format!("{} %", text.trim_end_matches(".0"))
+    } else {
+        format!("{by} ppm")
+    };
+    match ppm {
+        0 => "at the right rate".into(),
+        1.. => format!("{much} too fast"),
+        _ => format!("{much} too slow"),
     }
 }
 
@@ -327,6 +348,26 @@ mod tests {
         assert_eq!(
             fault(&step),
             "after client-1's read, the wall clocks of lock-1 to lock-5 jump 30.5 s back"
+        );
+    }
+
+    #[test]
+    fn a_wrong_clock_is_told_by_how_much() {
+        for (ppm, text) in [
+            (0, "at the right rate"),
+            (200, "200 ppm too fast"),
+            (-1_500, "1500 ppm too slow"),
+            (5_000, "0.5 % too fast"),
+            (-50_000, "5 % too slow"),
+            (1_000_000, "100 % too fast"),
+        ] {
+            assert_eq!(pace(ppm), text);
+        }
+        let nodes = vec![NodeId::Lock(1)];
+        let off = Fault::ClockOffset { nodes, by: -2_500 };
+        assert_eq!(
+            doing(&off),
+            "the wall clock of lock-1 is 2.5 s behind from the start"
         );
     }
 

@@ -92,9 +92,17 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
         Lane::new(seed, Purpose::Faults, (place as u64) << 8 | which).within(range)
     };
     let (when, length) = (0, 1);
+    let draw_signed = |range: &RangeInclusive<i64>| {
+        let width = range.end().abs_diff(*range.start());
+        range.start() + draw(length, &(0..=width)) as i64
+    };
     let nodes = |role: &Role| role.nodes(servers);
     let drawn = match &fault.kind {
         FaultKind::Pause { node, lasts } => Fault::Pause {
+            nodes: nodes(node),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Suspend { node, lasts } => Fault::Suspend {
             nodes: nodes(node),
             lasts: draw(length, lasts),
         },
@@ -121,14 +129,18 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
             b: nodes(from),
             lasts: draw(length, lasts),
         },
-        FaultKind::ClockStep { node, by } => {
-            let width = by.end().abs_diff(*by.start());
-            let by = by.start() + draw(length, &(0..=width)) as i64;
-            Fault::ClockStep {
-                nodes: nodes(node),
-                by,
-            }
-        }
+        FaultKind::ClockStep { node, by } => Fault::ClockStep {
+            nodes: nodes(node),
+            by: draw_signed(by),
+        },
+        FaultKind::ClockRate { node, ppm } => Fault::ClockRate {
+            nodes: nodes(node),
+            ppm: draw_signed(ppm),
+        },
+        FaultKind::ClockOffset { node, by } => Fault::ClockOffset {
+            nodes: nodes(node),
+            by: draw_signed(by),
+        },
     };
     let when = match &fault.when {
         WhenRange::At(at) => When::At(draw(when, at)),

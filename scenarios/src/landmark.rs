@@ -144,7 +144,7 @@ fn section_at<'f>(facts: &'f Facts<'_>, client: NodeId, event: usize) -> Option<
 /// wanted the same key, in a way that `matters`, given the place of the pause in the history.
 fn stood_still(facts: &Facts<'_>, matters: impl Fn(usize) -> bool) -> bool {
     indexed(facts, FIRST).any(|(index, event)| {
-        if !matches!(event.what, What::Paused { .. }) {
+        if !matches!(event.what, What::Paused { .. } | What::Suspended { .. }) {
             return false;
         }
         // Pauses may overlap, and a crash ends them all.

@@ -88,6 +88,13 @@ pub enum FaultKind {
         /// For how long.
         lasts: RangeInclusive<Millis>,
     },
+    /// See [`sim::fault::Fault::Suspend`].
+    Suspend {
+        /// Who.
+        node: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
     /// See [`sim::fault::Fault::Crash`].
     Crash {
         /// Who.
@@ -125,6 +132,20 @@ pub enum FaultKind {
     },
     /// See [`sim::fault::Fault::ClockStep`].
     ClockStep {
+        /// Whose clock.
+        node: Role,
+        /// By how much.
+        by: RangeInclusive<i64>,
+    },
+    /// See [`sim::fault::Fault::ClockRate`].
+    ClockRate {
+        /// Whose clock.
+        node: Role,
+        /// How fast.
+        ppm: RangeInclusive<i64>,
+    },
+    /// See [`sim::fault::Fault::ClockOffset`].
+    ClockOffset {
         /// Whose clock.
         node: Role,
         /// By how much.
@@ -175,6 +196,9 @@ impl FaultKind {
     pub fn roles(&self) -> Vec<Role> {
         match *self {
             Self::Pause { node, .. }
+            | Self::Suspend { node, .. }
+            | Self::ClockRate { node, .. }
+            | Self::ClockOffset { node, .. }
             | Self::Crash { node }
             | Self::Restart { node, .. }
             | Self::ClockStep { node, .. } => vec![node],
@@ -186,15 +210,22 @@ impl FaultKind {
         }
     }
 
-    /// How long it can go on, or how far it can step.
-    pub fn longest(&self) -> Millis {
+    /// How long it can go on, or how far it can step, or by how much it can prolong a lease of
+    /// `ttl`.
+    pub fn longest(&self, ttl: Millis) -> Millis {
         match self {
             Self::Pause { lasts, .. }
+            | Self::Suspend { lasts, .. }
             | Self::Hold { lasts, .. }
             | Self::DropReplies { lasts, .. } => *lasts.end(),
             Self::Restart { after, .. } => *after.end(),
             Self::ClockStep { by, .. } => by.start().unsigned_abs().max(by.end().unsigned_abs()),
-            Self::Crash { .. } | Self::Reset { .. } => 0,
+            // A slow clock lets a lease last for longer; a wrong one measures it with itself.
+            Self::ClockRate { ppm, .. } => {
+                let slowest = 1_000_000_u64.saturating_add_signed(*ppm.start());
+                (ttl * 1_000_000).div_ceil(slowest).saturating_sub(ttl)
+            }
+            Self::Crash { .. } | Self::Reset { .. } | Self::ClockOffset { .. } => 0,
         }
     }
 }

@@ -276,7 +276,7 @@ pub enum Fault {
 /// The kinds of faults by their names in scenario files, and whether an engine plays them yet.
 pub const KINDS: &[(&str, bool)] = &[
     ("pause", true),
-    ("suspend", false),
+    ("suspend", true),
     ("crash", true),
     ("power-loss", false),
     ("restart", true),
@@ -288,8 +288,8 @@ pub const KINDS: &[(&str, bool)] = &[
     ("loss", false),
     ("drop-replies", true),
     ("clock-step", true),
-    ("clock-rate", false),
-    ("clock-offset", false),
+    ("clock-rate", true),
+    ("clock-offset", true),
     ("failover", false),
     ("replica-lag", false),
     ("flush", false),

@@ -73,6 +73,15 @@ fn woke_after_lease() {
             .at(12_000)
             .resumes(A),
     );
+    reached(
+        it,
+        "a suspended machine",
+        contended()
+            .at(100)
+            .suspends(A, LONG)
+            .at(100 + LONG)
+            .resumes(A),
+    );
     missed(
         it,
         "a crash cut the pause short",

@@ -6,11 +6,14 @@ use std::ops::{Range, RangeInclusive};
 use algorithms::{Family, Settings};
 use miette::NamedSource;
 use sim::Millis;
+use sim::clock::RATES;
 use sim::fault::{Data, KINDS, Point};
 use sim::store::Comparator;
 use toml::Spanned;
 
-use super::file::{Expect, FaultEntry, File, SECTIONS, Text, bare_fields, example, example_of};
+use super::file::{
+    Expect, FaultEntry, File, Numbers, SECTIONS, Text, bare_fields, example, example_of,
+};
 use super::{BadScenario, nearest};
 use crate::invariants;
 use crate::landmark::Landmark;
@@ -179,6 +182,44 @@ impl Reader<'_> {
         }
     }
 
+    /// A number or a range of numbers, all of them in `allowed`. `what` they are is a plural.
+    fn numbers(
+        &self,
+        numbers: &Spanned<Numbers>,
+        what: &str,
+        allowed: &RangeInclusive<i64>,
+    ) -> Read<RangeInclusive<i64>> {
+        let Numbers(written) = numbers.get_ref();
+        let (low, high) = written.split_once("..").unwrap_or((written, written));
+        let (first, last) = (allowed.start(), allowed.end());
+        let refuse = |problem: String, label: &str| {
+            let mut bad = self.error(numbers.span(), problem, label);
+            bad.help = Some(format!(
+                "write one whole number, or a range of them with the smaller side first, between \
+                 {first} and {last}"
+            ));
+            Err(bad)
+        };
+        let side = |side: &str| side.trim().parse::<i64>().ok();
+        match (side(low), side(high)) {
+            (Some(low), Some(high)) if low > high => refuse(
+                format!("the range `{written}` is empty"),
+                "the first side is the larger one",
+            ),
+            (Some(low), Some(high)) if allowed.contains(&low) && allowed.contains(&high) => {
+                Ok(low..=high)
+            }
+            (Some(_), Some(_)) => refuse(
+                format!("{what} must be between {first} and {last}"),
+                "out of range",
+            ),
+            _ => refuse(
+                format!("`{written}` is not a range of whole numbers"),
+                "not a range of numbers",
+            ),
+        }
+    }
+
     fn at_least_one(&self, number: &Spanned<u16>, what: &str) -> Read<u16> {
         let value = *number.get_ref();
         if value == 0 {
@@ -302,7 +343,8 @@ impl Reader<'_> {
                 WhenRange::Point { .. } => *scenario.takes.end(),
             };
             let patience = scenario.lock.ttl + invariants::PATIENCE;
-            let needs = strikes + fault.kind.longest() + patience;
+            let longest = fault.kind.longest(scenario.lock.ttl);
+            let needs = strikes + longest + patience;
             if scenario.ends < needs {
                 let kind = file.get_ref().kind.get_ref();
                 let what = format!(
@@ -314,7 +356,7 @@ impl Reader<'_> {
                      and a ttl and 5 s more must pass",
                     needs.div_ceil(1_000),
                     strikes as f64 / 1_000.0,
-                    fault.kind.longest() as f64 / 1_000.0,
+                    longest as f64 / 1_000.0,
                 ));
                 return Err(bad);
             }
@@ -412,6 +454,10 @@ impl Reader<'_> {
                 node: role(&fault.node, "node")?,
                 lasts: lengths(&fault.lasts, "lasts")?,
             },
+            "suspend" => FaultKind::Suspend {
+                node: role(&fault.node, "node")?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
             "crash" => FaultKind::Crash {
                 node: role(&fault.node, "node")?,
             },
@@ -445,12 +491,37 @@ impl Reader<'_> {
                 node: role(&fault.node, "node")?,
                 by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
             },
+            "clock-rate" => {
+                let ppm = fault.ppm.as_ref().ok_or_else(|| needs("ppm"))?;
+                FaultKind::ClockRate {
+                    node: role(&fault.node, "node")?,
+                    ppm: self.numbers(ppm, "parts per million", &RATES)?,
+                }
+            }
+            "clock-offset" => FaultKind::ClockOffset {
+                node: role(&fault.node, "node")?,
+                by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
+            },
             other => unreachable!("{other} is listed as built"),
         };
-        Ok(FaultRange {
-            kind,
-            when: self.when(fault, clients)?,
-        })
+        let when = match kind {
+            FaultKind::ClockOffset { .. } => self.from_the_start(fault)?,
+            _ => self.when(fault, clients)?,
+        };
+        Ok(FaultRange { kind, when })
+    }
+
+    /// A clock that is wrong from the start has no moment of its own.
+    fn from_the_start(&self, fault: &FaultEntry) -> Read<WhenRange> {
+        let at = fault.at.as_ref().map(|at| ("at", at.span()));
+        let when = fault.when.as_ref().map(|when| ("when", when.span()));
+        let Some((name, span)) = at.or(when) else {
+            return Ok(WhenRange::At(0..=0));
+        };
+        let what = format!("a clock-offset is there from the start and has no `{name}`");
+        let mut bad = self.error(span, what, "not for this kind");
+        bad.help = Some("leave it out; a clock that jumps later is a clock-step".into());
+        Err(bad)
     }
 
     fn when(&self, fault: &FaultEntry, clients: u16) -> Read<WhenRange> {
@@ -496,16 +567,18 @@ impl Reader<'_> {
             ("lasts", fault.lasts.as_ref().map(Spanned::span)),
             ("after", fault.after.as_ref().map(Spanned::span)),
             ("by", fault.by.as_ref().map(Spanned::span)),
+            ("ppm", fault.ppm.as_ref().map(Spanned::span)),
             ("data", fault.data.as_ref().map(Spanned::span)),
         ];
         let has: &[&str] = match kind {
-            "pause" => &["node", "lasts"],
+            "pause" | "suspend" => &["node", "lasts"],
             "crash" => &["node"],
             "restart" => &["node", "after", "data"],
             "hold" => &["between", "lasts"],
             "reset" => &["between"],
             "drop-replies" => &["from", "to", "lasts"],
-            "clock-step" => &["node", "by"],
+            "clock-step" | "clock-offset" => &["node", "by"],
+            "clock-rate" => &["node", "ppm"],
             other => unreachable!("{other} is listed as built"),
         };
         for (name, span) in given {
