@@ -202,20 +202,22 @@ fn doing(fault: &Fault) -> String {
             nodes(b),
             length(*lasts)
         ),
-        Fault::Slow { a, b, lasts } => {
-            format!(
-                "the network {} is slow for {}",
-                between(a, b),
-                length(*lasts)
-            )
-        }
-        Fault::Loss { a, b, lasts } => {
-            format!(
-                "the network {} is lossy for {}",
-                between(a, b),
-                length(*lasts)
-            )
-        }
+        Fault::Slow { a, b, by, lasts } => format!(
+            "the network {} is slow for {}, by {} and up to a hundred times as much",
+            between(a, b),
+            length(*lasts),
+            length(*by)
+        ),
+        Fault::Loss {
+            a,
+            b,
+            percent,
+            lasts,
+        } => format!(
+            "the network {} loses {percent} % for {}; what is lost is sent again",
+            between(a, b),
+            length(*lasts)
+        ),
         Fault::DropReplies { a, b, lasts } => format!(
             "for {} every answer of {} to {} is lost",
             length(*lasts),
@@ -290,20 +292,27 @@ pub fn over(fault: &Fault) -> Option<String> {
             let is = if n.len() == 1 { "is" } else { "are" };
             Some(format!("{} {is} up again", nodes(n)))
         }
-        Fault::Hold { a, b, .. } | Fault::OneWay { a, b, .. } => Some(format!(
+        Fault::Hold { a, b, .. } => Some(format!(
             "what was held between {} and {} arrives",
             nodes(a),
             nodes(b)
         )),
+        Fault::OneWay { a, b, .. } => Some(format!(
+            "what was held from {} to {} arrives",
+            nodes(a),
+            nodes(b)
+        )),
+        Fault::Refuse { a, b, .. } => {
+            Some(format!("{} can connect to {} again", nodes(a), nodes(b)))
+        }
         Fault::DropReplies { a, b, .. } => Some(format!(
             "answers of {} to {} get through again; connections are reset",
             nodes(b),
             nodes(a)
         )),
-        Fault::Refuse { .. }
-        | Fault::Slow { .. }
-        | Fault::Loss { .. }
-        | Fault::ReplicaLag { .. } => Some("the network is well again".into()),
+        Fault::Slow { .. } | Fault::Loss { .. } | Fault::ReplicaLag { .. } => {
+            Some("the network is well again".into())
+        }
         Fault::Crash { .. }
         | Fault::PowerLoss { .. }
         | Fault::Reset { .. }

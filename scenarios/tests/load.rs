@@ -513,6 +513,10 @@ fn every_kind_of_fault_that_is_built_loads() {
         "kind = \"drop-replies\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"clock-step\"\nnode = \"lock\"\nby = \"-60s..31s\"\nat = \"1s\"",
         "kind = \"suspend\"\nnode = \"client-1\"\nlasts = \"1s\"\nat = \"0s..2s\"",
+        "kind = \"refuse\"\nfrom = \"client-1\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"one-way\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nby = \"0ms..9ms\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = \"1..100\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"clock-rate\"\nnode = \"lock\"\nppm = \"-500..500\"\nat = \"1s\"",
         "kind = \"clock-offset\"\nnode = \"lock\"\nby = \"-60s..31s\"",
     ] {
@@ -599,7 +603,10 @@ fn kinds_of_fault_that_are_not_built_are_refused_by_name() {
             format!("faults of the kind `{kind}` cannot be played yet")
         );
         assert_eq!(points_at(&bad, &text).0, fault_line(&text, "kind"));
-        assert!(help(&bad).contains("built are: pause, suspend, crash"), "{bad:?}");
+        assert!(
+            help(&bad).contains("built are: pause, suspend, crash"),
+            "{bad:?}"
+        );
     }
 }
 
@@ -649,6 +656,54 @@ fn a_fault_has_what_its_kind_needs_and_nothing_else() {
             "kind",
             "needs `by`",
             "by = ",
+        ),
+        (
+            "kind = \"one-way\"\nfrom = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a one-way needs `to`",
+            "to = ",
+        ),
+        (
+            "kind = \"refuse\"\nfrom = \"lock\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "to",
+            "from lock to itself",
+            "two nodes",
+        ),
+        (
+            "kind = \"refuse\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "between",
+            "a refuse has no `between`",
+            "from = ",
+        ),
+        (
+            "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a slow needs `by`",
+            "by = \"200ms\"",
+        ),
+        (
+            "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nby = \"0s\"\nlasts = \"1s\"\nat = \"1s\"",
+            "by",
+            "slower by nothing",
+            "",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a loss needs `percent`",
+            "percent = 10",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = 0\nlasts = \"1s\"\nat = \"1s\"",
+            "percent",
+            "per cent must be between 1 and 100",
+            "between 1 and 100",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = \"10 %\"\nlasts = \"1s\"\nat = \"1s\"",
+            "percent",
+            "not a range of whole numbers",
+            "one whole number",
         ),
         (
             "kind = \"suspend\"\nnode = \"lock\"\nat = \"1s\"",
@@ -728,6 +783,21 @@ fn an_end_that_is_too_early_is_refused_and_the_right_one_accepted() {
     let slow = "kind = \"clock-rate\"\nnode = \"lock\"\nppm = \"-500000..0\"\nat = \"240s\"";
     let bad = refused(&with_fault(slow), &[]);
     assert!(help(&bad).contains("\"305s\""), "{bad:?}");
+
+    // The last segment may be a hundred times 100 ms late; or sent again after as long as the
+    // fault has lasted and a second, two minutes at most.
+    for (fault, end) in [
+        (
+            "kind = \"slow\"\nby = \"100ms\"\nlasts = \"255s\"",
+            "\"301s\"",
+        ),
+        ("kind = \"loss\"\npercent = 5\nlasts = \"132s\"", "\"288s\""),
+    ] {
+        let place = "between = [\"client-1\", \"lock\"]\nat = \"1s\"";
+        let text = with_fault(&format!("{fault}\n{place}")).replace("\"300s\"", "\"200s\"");
+        let bad = refused(&text, &[]);
+        assert!(help(&bad).contains(end), "{bad:?}");
+    }
 }
 
 #[test]

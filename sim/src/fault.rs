@@ -181,7 +181,8 @@ pub enum Fault {
         /// The other side.
         b: Nodes,
     },
-    /// No new connection from `a` to `b`.
+    /// No new connection from `a` to `b`: whoever tries is told so at once. Those that exist live
+    /// on.
     Refuse {
         /// Who connects.
         a: Nodes,
@@ -199,21 +200,27 @@ pub enum Fault {
         /// For how long.
         lasts: Millis,
     },
-    /// Segments between `a` and `b` take longer, with a heavy tail.
+    /// Segments between `a` and `b` take longer, with a heavy tail: half of them by more than 0.59
+    /// times `by`, one in 37 by more than ten times, none by more than a hundred.
     Slow {
         /// One side.
         a: Nodes,
         /// The other side.
         b: Nodes,
+        /// The scale of what is added, in milliseconds.
+        by: Millis,
         /// For how long.
         lasts: Millis,
     },
-    /// Segments between `a` and `b` are lost and sent again.
+    /// Segments between `a` and `b` are lost and sent again, after 200 ms and then after twice as
+    /// long each time.
     Loss {
         /// One side.
         a: Nodes,
         /// The other side.
         b: Nodes,
+        /// How many of a hundred transmissions are lost.
+        percent: u32,
         /// For how long.
         lasts: Millis,
     },
@@ -282,10 +289,10 @@ pub const KINDS: &[(&str, bool)] = &[
     ("restart", true),
     ("hold", true),
     ("reset", true),
-    ("refuse", false),
-    ("one-way", false),
-    ("slow", false),
-    ("loss", false),
+    ("refuse", true),
+    ("one-way", true),
+    ("slow", true),
+    ("loss", true),
     ("drop-replies", true),
     ("clock-step", true),
     ("clock-rate", true),

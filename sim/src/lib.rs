@@ -41,6 +41,7 @@ mod node;
 pub mod redis;
 pub mod store;
 mod timers;
+pub mod weather;
 mod world;
 
 pub use client::{Client, Elapsed, RedisHandle, Spawned, StoreError};

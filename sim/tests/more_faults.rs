@@ -8,7 +8,7 @@ mod watch;
 
 use sim::fault::{Data, Fault, When};
 use sim::history::What;
-use sim::{Client, EPOCH};
+use sim::{Client, EPOCH, Lane, NodeId, Purpose};
 use watch::*;
 
 /// A client's clocks: monotonic, and wall since the epoch.
@@ -318,5 +318,345 @@ mod a_clock_offset {
             });
             assert_eq!(deleted(&seen), [700]);
         }
+    }
+}
+
+mod a_one_way_hold {
+    use super::*;
+
+    #[test]
+    fn of_requests_executes_them_when_it_ends_and_answers_those_who_still_wait() {
+        let faults = [(When::At(100), one_way(FIRST, LOCK, 3_000))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 200).await;
+                if client.number() == 2 {
+                    notes.note(client, ask(client, "SET other v").await);
+                    return;
+                }
+                for command in ["SET k 1", "INCRBY k 5", "INCR k"] {
+                    notes.note(client, ask(client, command).await);
+                }
+            })
+        });
+        assert_eq!(seen.notes_of(SECOND), ["210: OK"]);
+        assert_eq!(
+            seen.notes_of(FIRST),
+            ["1200: timed out", "2200: timed out", "3105: 7"]
+        );
+        let crossed = &seen.executed_of(FIRST)[1..];
+        assert_eq!(crossed, ["3100: set", "3100: incrby", "3100: incr"]);
+    }
+
+    #[test]
+    fn of_answers_lets_requests_be_executed_at_once() {
+        let faults = [(When::At(100), one_way(LOCK, FIRST, 500))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 200).await;
+                notes.note(client, ask(client, "SET k 1").await);
+            })
+        });
+        assert_eq!(seen.executed_of(FIRST)[1..], ["205: set"]);
+        assert_eq!(seen.notes_of(FIRST), ["600: OK"]);
+    }
+
+    #[test]
+    fn also_keeps_what_is_on_its_way() {
+        let faults = [(When::At(107), one_way(LOCK, FIRST, 500))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 100).await;
+                notes.note(client, ask(client, "SET k 1").await);
+            })
+        });
+        assert_eq!(seen.executed_of(FIRST)[1..], ["105: set"]);
+        assert_eq!(seen.notes_of(FIRST), ["607: OK"]);
+    }
+
+    #[test]
+    fn and_a_hold_keep_a_direction_until_both_are_over() {
+        // The request waits for the hold, the answer for whichever is over last.
+        for (answers, answered) in [((150, 850), 1_000), ((350, 250), 605), ((350, 700), 1_050)] {
+            let faults = [
+                (When::At(100), hold(FIRST, LOCK, 500)),
+                (When::At(answers.0), one_way(LOCK, FIRST, answers.1)),
+            ];
+            let seen = play(world(1, 1, &faults), |client, notes| {
+                Box::pin(async move {
+                    connect(client).await;
+                    until(client, 200).await;
+                    notes.note(client, ask(client, "SET k 1").await);
+                })
+            });
+            assert_eq!(seen.executed_of(FIRST)[1..], ["600: set"]);
+            assert_eq!(seen.notes_of(FIRST), [format!("{answered}: OK")]);
+        }
+    }
+
+    #[test]
+    fn either_way_makes_a_new_connection_wait() {
+        // Of a connection's three segments the first goes there, the second comes back.
+        for (a, b, answered) in [(FIRST, NodeId::Store, 315), (NodeId::Store, FIRST, 310)] {
+            let faults = [(When::At(50), one_way(a, b, 250))];
+            let seen = play(world(1, 1, &faults), |client, notes| {
+                Box::pin(async move {
+                    until(client, 100).await;
+                    notes.note(client, told(client.store(&write(1, 5)).await));
+                })
+            });
+            assert_eq!(seen.notes_of(FIRST), [format!("{answered}: accepted")]);
+        }
+    }
+
+    #[test]
+    fn keeps_the_news_of_a_crash_too() {
+        let faults = [
+            (When::At(90), one_way(LOCK, FIRST, 500)),
+            (When::At(102), crash(LOCK)),
+        ];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 100).await;
+                notes.note(client, ask(client, "SET k 1").await);
+            })
+        });
+        assert_eq!(seen.executed_of(FIRST).len(), 1);
+        assert_eq!(seen.notes_of(FIRST), ["590: dropped"]);
+    }
+}
+
+mod a_refusal {
+    use super::*;
+
+    #[test]
+    fn leaves_existing_connections_alone() {
+        let faults = [(When::At(100), refuse(FIRST, LOCK, 1_000))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 200).await;
+                notes.note(client, ask(client, "SET k 1").await);
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), ["210: OK"]);
+    }
+
+    #[test]
+    fn is_heard_after_one_round_trip_and_is_over_in_its_last_millisecond() {
+        // What arrives at 1 100 finds the door open again.
+        for (at, note) in [
+            (200, "210: disconnected"),
+            (1_094, "1104: disconnected"),
+            (1_095, "1115: row 0"),
+        ] {
+            let faults = [(When::At(100), refuse(FIRST, NodeId::Store, 1_000))];
+            let seen = play(world(1, 1, &faults), move |client, notes| {
+                Box::pin(async move {
+                    until(client, at).await;
+                    notes.note(client, told(client.store(&read(1)).await));
+                })
+            });
+            assert_eq!(seen.notes_of(FIRST), [note]);
+        }
+    }
+
+    #[test]
+    fn shuts_out_whom_it_names_and_nobody_else() {
+        let faults = [(When::At(100), refuse(FIRST, LOCK, 1_000))];
+        let seen = play(world(2, 2, &faults), |client, notes| {
+            Box::pin(async move {
+                until(client, 200).await;
+                let answer = ask(client, "PING").await;
+                let refused = !["PONG", "timed out"].contains(&answer.as_str());
+                notes.note(client, if refused { "refused" } else { "not refused" });
+                assert_eq!(ask_server(client, 1, "PING").await, "PONG");
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), ["210: refused"]);
+        assert!(seen.notes_of(SECOND)[0].ends_with(": not refused"));
+    }
+
+    #[test]
+    fn keeps_a_client_out_whose_connection_was_reset() {
+        let faults = [
+            (When::At(100), refuse(FIRST, NodeId::Store, 1_000)),
+            (When::At(150), reset(FIRST, NodeId::Store)),
+        ];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                client.store(&write(1, 5)).await.unwrap();
+                for at in [120, 200, 1_100] {
+                    until(client, at).await;
+                    notes.note(client, told(client.store(&read(1)).await));
+                }
+            })
+        });
+        assert_eq!(
+            seen.notes_of(FIRST),
+            ["130: row 5", "210: disconnected", "1120: row 5"]
+        );
+    }
+}
+
+mod a_slow_network {
+    use super::*;
+
+    /// The delays of a link under the plan's first fault: Lomax with shape 1.5 and scale 4 ms,
+    /// cut off at 400 ms.
+    fn delays(seed: u64, from: u64, to: u64) -> impl Iterator<Item = u64> {
+        let mut lane = Lane::new(seed, Purpose::Weather, from << 16 | to);
+        std::iter::repeat_with(move || {
+            let uniform = (lane.bits() >> 11) as f64 / (1_u64 << 53) as f64;
+            let times = libm::pow(1.0 - uniform, -1.0 / 1.5) - 1.0;
+            (times * 4.0).min(400.0) as u64
+        })
+    }
+
+    #[test]
+    fn delays_every_segment_there_and_back_by_a_draw_of_its_own() {
+        let faults = [(When::At(100), slow(FIRST, LOCK, 4, 50_000))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 200).await;
+                for _ in 0..100 {
+                    ask(client, "INCR k").await;
+                    notes.note(client, "");
+                }
+            })
+        });
+        let (there, back) = (delays(4711, 0, 2), delays(4711, 2, 0));
+        let mut now = 200;
+        let expected = there.zip(back).take(100).map(|(there, back)| {
+            now += 10 + there + back;
+            format!("{now}: ")
+        });
+        assert_eq!(seen.notes_of(FIRST), expected.collect::<Vec<_>>());
+        let untouched: Vec<_> = (1..=100).map(|n| format!("{}: ", 200 + 10 * n)).collect();
+        assert_eq!(seen.notes_of(SECOND), untouched);
+    }
+
+    #[test]
+    fn keeps_segments_in_their_order() {
+        let faults = [(When::At(100), slow(FIRST, LOCK, 50, 50_000))];
+        let seen = play(world(1, 1, &faults), |client, _| {
+            Box::pin(async move {
+                connect(client).await;
+                let sends = (1..=200).map(|number| async move {
+                    until(client, 200 + number).await;
+                    ask(client, &format!("SET k {number}")).await;
+                });
+                futures_util::future::join_all(sends).await;
+            })
+        });
+        let values = seen
+            .history
+            .events
+            .iter()
+            .filter_map(|event| match &event.what {
+                What::Changed { after, .. } => after.as_ref()?.value.parse().ok(),
+                _ => None,
+            });
+        assert!(values.eq(1..=200));
+    }
+
+    #[test]
+    fn delays_nothing_that_left_before_it_began_or_after_it_ended() {
+        // Of the fault's draws only the first is taken, by the answer.
+        let delay = delays(4711, 1, 0).next().unwrap();
+        let faults = [(When::At(102), slow(FIRST, LOCK, 4, 4))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 100).await;
+                notes.note(client, ask(client, "SET k 1").await);
+                until(client, 1_000).await;
+                notes.note(client, ask(client, "GET k").await);
+            })
+        });
+        assert_eq!(
+            seen.notes_of(FIRST),
+            [format!("{}: OK", 110 + delay), "1010: 1".into()]
+        );
+    }
+}
+
+mod a_lossy_network {
+    use super::*;
+
+    /// What the only client sees and the server does under losses of every transmission from one
+    /// time to another, when it sends a request at 150 ms.
+    fn asks_at_150(from: u64, until_: u64) -> (Vec<String>, Vec<String>) {
+        let faults = [(When::At(from), loss(FIRST, LOCK, 100, until_ - from))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 150).await;
+                notes.note(client, ask(client, "SET k 1").await);
+            })
+        });
+        (seen.notes_of(FIRST), seen.executed_of(FIRST)[1..].to_vec())
+    }
+
+    #[test]
+    fn sends_again_after_200_ms_and_twice_as_long_each_time() {
+        // At 150, 350, 750, 1 550.
+        for (until, executed) in [(150, 155), (151, 355), (350, 355), (351, 755), (750, 755)] {
+            let (notes, commands) = asks_at_150(100, until);
+            assert_eq!(commands, [format!("{executed}: set")]);
+            assert_eq!(notes, [format!("{}: OK", executed + 5)]);
+        }
+        let (notes, commands) = asks_at_150(100, 751);
+        assert_eq!(commands, ["1555: set"]);
+        assert_eq!(notes, ["1150: timed out"]);
+    }
+
+    #[test]
+    fn loses_answers_too() {
+        // The request is on its way when it begins; the answer leaves at 155 and 355.
+        let (notes, commands) = asks_at_150(152, 300);
+        assert_eq!(commands, ["155: set"]);
+        assert_eq!(notes, ["360: OK"]);
+    }
+
+    #[test]
+    fn makes_what_follows_wait_for_what_is_sent_again() {
+        let faults = [(When::At(100), loss(FIRST, LOCK, 100, 300))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 150).await;
+                let late = async move {
+                    until(client, 500).await;
+                    ask(client, "INCR k").await
+                };
+                let key = format!("SET k {}", client.number());
+                let (set, incremented) = futures_util::future::join(ask(client, &key), late).await;
+                notes.note(client, format!("{set} {incremented}"));
+            })
+        });
+        // Sent at 150, 350, 750: until 755 nothing behind it arrives.
+        assert_eq!(seen.executed_of(FIRST)[1..], ["755: set", "755: incr"]);
+        assert_eq!(seen.notes_of(FIRST), ["760: OK 2"]);
+        assert_eq!(seen.executed_of(SECOND)[1..], ["155: set", "505: incr"]);
+    }
+
+    #[test]
+    fn opens_a_connection_at_the_second_attempt_a_second_later() {
+        let faults = [(When::At(100), loss(FIRST, NodeId::Store, 100, 500))];
+        let mut setup = world(1, 1, &faults);
+        setup.store_timeout = 5_000;
+        let seen = play(setup, |client, notes| {
+            Box::pin(async move {
+                until(client, 150).await;
+                notes.note(client, told(client.store(&read(1)).await));
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), ["1170: row 0"]);
     }
 }

@@ -146,6 +146,36 @@ fn label(fault: &Fault) -> String {
             nodes(b),
             length(*lasts)
         ),
+        Fault::OneWay { a, b, lasts } => format!(
+            "{kind}: nothing passes from {} to {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Refuse { a, b, lasts } => format!(
+            "{kind}: {} cannot connect to {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Slow { a, b, by, lasts } => format!(
+            "{kind}: {} between {} and {} for {}",
+            length(*by),
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Loss {
+            a,
+            b,
+            percent,
+            lasts,
+        } => format!(
+            "{kind}: {percent} % between {} and {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
         Fault::DropReplies { a, b, lasts } => format!(
             "{kind}: answers of {} to {} are lost for {}",
             nodes(b),

@@ -73,6 +73,7 @@ pub(super) struct FaultEntry {
     pub(super) after: Option<Text>,
     pub(super) by: Option<Text>,
     pub(super) ppm: Option<Spanned<Numbers>>,
+    pub(super) percent: Option<Spanned<Numbers>>,
     pub(super) data: Option<Text>,
     pub(super) at: Option<Text>,
     pub(super) when: Option<Spanned<When>>,
@@ -158,6 +159,7 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ("fault", "after", r#""1s""#),
     ("fault", "by", r#""-60s..-31s""#),
     ("fault", "ppm", "50000"),
+    ("fault", "percent", "10"),
     ("fault", "data", r#""lost""#),
     ("fault", "at", r#""20s""#),
     (
@@ -184,6 +186,14 @@ pub(super) fn example(kind: &str) -> &'static str {
         }
         "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
         "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
+        "refuse" => r#"as in: kind = "refuse", from = "client-1", to = "lock", lasts = "5s""#,
+        "one-way" => r#"as in: kind = "one-way", from = "client-1", to = "lock", lasts = "40s""#,
+        "slow" => {
+            r#"as in: kind = "slow", between = ["client-1", "lock"], by = "200ms", lasts = "60s""#
+        }
+        "loss" => {
+            r#"as in: kind = "loss", between = ["client-1", "lock"], percent = 10, lasts = "60s""#
+        }
         "drop-replies" => {
             r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
         }

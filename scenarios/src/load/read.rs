@@ -449,6 +449,11 @@ impl Reader<'_> {
             };
             self.sides(a, b, clients)
         };
+        let one_way = || {
+            let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
+            let to = fault.to.as_ref().ok_or_else(|| needs("to"))?;
+            self.sides(from, to, clients)
+        };
         let kind = match kind {
             "pause" => FaultKind::Pause {
                 node: role(&fault.node, "node")?,
@@ -477,10 +482,40 @@ impl Reader<'_> {
             "reset" => FaultKind::Reset {
                 between: between()?,
             },
+            "refuse" => {
+                let (from, to) = one_way()?;
+                let lasts = lengths(&fault.lasts, "lasts")?;
+                FaultKind::Refuse { from, to, lasts }
+            }
+            "one-way" => {
+                let (from, to) = one_way()?;
+                let lasts = lengths(&fault.lasts, "lasts")?;
+                FaultKind::OneWay { from, to, lasts }
+            }
+            "slow" => {
+                let by = lengths(&fault.by, "by")?;
+                if *by.end() == 0 {
+                    let at = fault.by.as_ref().map_or(0..0, Spanned::span);
+                    let what = "a network that is slower by nothing is not slow";
+                    return Err(self.error(at, what, "here"));
+                }
+                FaultKind::Slow {
+                    between: between()?,
+                    by,
+                    lasts: lengths(&fault.lasts, "lasts")?,
+                }
+            }
+            "loss" => {
+                let percent = fault.percent.as_ref().ok_or_else(|| needs("percent"))?;
+                let percent = self.numbers(percent, "per cent", &(1..=100))?;
+                FaultKind::Loss {
+                    between: between()?,
+                    percent: percent.start().unsigned_abs()..=percent.end().unsigned_abs(),
+                    lasts: lengths(&fault.lasts, "lasts")?,
+                }
+            }
             "drop-replies" => {
-                let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
-                let to = fault.to.as_ref().ok_or_else(|| needs("to"))?;
-                let (from, to) = self.sides(from, to, clients)?;
+                let (from, to) = one_way()?;
                 FaultKind::DropReplies {
                     to,
                     from,
@@ -568,6 +603,7 @@ impl Reader<'_> {
             ("after", fault.after.as_ref().map(Spanned::span)),
             ("by", fault.by.as_ref().map(Spanned::span)),
             ("ppm", fault.ppm.as_ref().map(Spanned::span)),
+            ("percent", fault.percent.as_ref().map(Spanned::span)),
             ("data", fault.data.as_ref().map(Spanned::span)),
         ];
         let has: &[&str] = match kind {
@@ -576,7 +612,9 @@ impl Reader<'_> {
             "restart" => &["node", "after", "data"],
             "hold" => &["between", "lasts"],
             "reset" => &["between"],
-            "drop-replies" => &["from", "to", "lasts"],
+            "slow" => &["between", "by", "lasts"],
+            "loss" => &["between", "percent", "lasts"],
+            "drop-replies" | "refuse" | "one-way" => &["from", "to", "lasts"],
             "clock-step" | "clock-offset" => &["node", "by"],
             "clock-rate" => &["node", "ppm"],
             other => unreachable!("{other} is listed as built"),

@@ -5,6 +5,7 @@ use super::network::pairs;
 use crate::clock::Clock;
 use crate::fault::{Data, Fault};
 use crate::history::What;
+use crate::weather::Kind;
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId, redis};
 
@@ -58,6 +59,26 @@ impl Played<'_> {
                     world.hold(other, one);
                 }
             }),
+            Fault::OneWay { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.hold(from, to);
+                }
+            }),
+            Fault::Refuse { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.refuse(from, to);
+                }
+            }),
+            Fault::Slow { a, b, by, .. } => worsen(place, a, b, Kind::Slow(*by)),
+            Fault::Loss {
+                a,
+                b,
+                percent,
+                lasts,
+            } => {
+                let until = with(|world| world.now) + lasts;
+                worsen(place, a, b, Kind::Loss(*percent, until));
+            }
             Fault::DropReplies { a, b, .. } => with(|world| {
                 for (asker, answerer) in pairs(world, a, b) {
                     world.swallow(answerer, asker);
@@ -88,10 +109,6 @@ impl Played<'_> {
                 });
             }),
             Fault::PowerLoss { .. }
-            | Fault::Refuse { .. }
-            | Fault::OneWay { .. }
-            | Fault::Slow { .. }
-            | Fault::Loss { .. }
             | Fault::Failover { .. }
             | Fault::ReplicaLag { .. }
             | Fault::Flush { .. }
@@ -131,6 +148,22 @@ impl Played<'_> {
                 for (one, other) in pairs(world, a, b) {
                     world.release(one, other);
                     world.release(other, one);
+                }
+            }),
+            Fault::OneWay { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.release(from, to);
+                }
+            }),
+            Fault::Refuse { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.accept(from, to);
+                }
+            }),
+            Fault::Slow { a, b, .. } | Fault::Loss { a, b, .. } => with(|world| {
+                for (one, other) in pairs(world, a, b) {
+                    world.clear(place, one, other);
+                    world.clear(place, other, one);
                 }
             }),
             Fault::DropReplies { a, b, .. } => with(|world| {
@@ -197,6 +230,16 @@ impl Played<'_> {
             world::wake_expiry(node);
         }
     }
+}
+
+/// A fault makes the segments between two sides late.
+fn worsen(place: usize, a: &[NodeId], b: &[NodeId], kind: Kind) {
+    with(|world| {
+        for (one, other) in pairs(world, a, b) {
+            world.worsen(place, one, other, kind);
+            world.worsen(place, other, one, kind);
+        }
+    });
 }
 
 impl World {

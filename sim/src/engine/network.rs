@@ -17,6 +17,7 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 use super::event::Played;
 use crate::lanes::{Lane, Purpose};
 use crate::net::owner;
+use crate::weather::{Kind, Weather};
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId};
 
@@ -39,6 +40,9 @@ struct Link {
     lane: Lane,
     /// When the last segment arrives.
     last: Millis,
+    weather: Weather,
+    /// How many faults refuse connections that are made over it.
+    refuses: u32,
     holds: u32,
     /// What has come to the end of the link and waits, the oldest first.
     held: VecDeque<Box<Packet>>,
@@ -62,17 +66,20 @@ impl Network {
         self.links.entry((from, to)).or_insert_with(|| Link {
             lane: Lane::new(seed, Purpose::Network, (from as u64) << 32 | to as u64),
             last: 0,
+            weather: Weather::default(),
+            refuses: 0,
             holds: 0,
             held: VecDeque::new(),
             swallows: 0,
         })
     }
 
-    /// When a segment that leaves now arrives.
-    fn arrival(&mut self, now: Millis, from: usize, to: usize) -> Millis {
+    /// When a segment that leaves now arrives. `opens` says whether it opens a connection.
+    fn arrival(&mut self, now: Millis, from: usize, to: usize, opens: bool) -> Millis {
         let latency = self.latency.clone();
         let link = self.link(from, to);
-        link.last = link.last.max(now + link.lane.within(&latency));
+        let takes = link.lane.within(&latency) + link.weather.delay(now, opens);
+        link.last = link.last.max(now + takes);
         link.last
     }
 }
@@ -81,8 +88,9 @@ impl World {
     fn send(&mut self, segment: Packet) {
         let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
         let network = &mut self.net.network;
-        network.bulk |= tcp(&segment).payload.len() >= BULK;
-        let arrives = network.arrival(self.now, from, to);
+        let TcpSegment { flags, payload, .. } = tcp(&segment);
+        network.bulk |= payload.len() >= BULK;
+        let arrives = network.arrival(self.now, from, to, flags.syn);
         self.push(arrives, DueWhat::Segment(Box::new(segment)));
     }
 
@@ -129,6 +137,28 @@ impl World {
             self.push(self.now, DueWhat::Held(from, to));
         }
         None
+    }
+
+    /// From now on no connection can be made from `from` to `to`.
+    pub(super) fn refuse(&mut self, from: usize, to: usize) {
+        self.net.network.link(from, to).refuses += 1;
+    }
+
+    /// One reason less to refuse connections.
+    pub(super) fn accept(&mut self, from: usize, to: usize) {
+        self.net.network.link(from, to).refuses -= 1;
+    }
+
+    /// A fault makes segments from `from` to `to` late, from now on.
+    pub(super) fn worsen(&mut self, fault: usize, from: usize, to: usize, kind: Kind) {
+        let seed = self.net.network.seed;
+        let weather = &mut self.net.network.link(from, to).weather;
+        weather.begin(seed, fault, (from, to), kind);
+    }
+
+    /// And it no longer does.
+    pub(super) fn clear(&mut self, fault: usize, from: usize, to: usize) {
+        self.net.network.link(from, to).weather.end(fault);
     }
 
     /// From now on segments from `from` to `to` vanish. The connections must be reset
@@ -252,6 +282,10 @@ impl Played<'_> {
                 return None;
             }
             if syn && !ack {
+                if world.net.network.link(from, to).refuses > 0 {
+                    world.send(reset_segment(target, source, 0));
+                    return None;
+                }
                 world.net.network.connections.insert((source, target));
             }
             Some(packet)

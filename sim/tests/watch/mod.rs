@@ -172,6 +172,31 @@ pub fn hold(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
     Fault::Hold { a, b, lasts }
 }
 
+pub fn one_way(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::OneWay { a, b, lasts }
+}
+
+pub fn refuse(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Refuse { a, b, lasts }
+}
+
+pub fn slow(a: NodeId, b: NodeId, by: Millis, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Slow { a, b, by, lasts }
+}
+
+pub fn loss(a: NodeId, b: NodeId, percent: u32, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Loss {
+        a,
+        b,
+        percent,
+        lasts,
+    }
+}
+
 pub fn reset(a: NodeId, b: NodeId) -> Fault {
     let (a, b) = (vec![a], vec![b]);
     Fault::Reset { a, b }
