@@ -112,6 +112,7 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
             lasts: draw(length, lasts),
         },
         FaultKind::Crash { node } => Fault::Crash { nodes: nodes(node) },
+        FaultKind::PowerLoss { node } => Fault::PowerLoss { nodes: nodes(node) },
         FaultKind::Restart { node, after, data } => Fault::Restart {
             nodes: nodes(node),
             after: draw(length, after),

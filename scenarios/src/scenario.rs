@@ -100,6 +100,11 @@ pub enum FaultKind {
         /// Who.
         node: Role,
     },
+    /// See [`sim::fault::Fault::PowerLoss`].
+    PowerLoss {
+        /// Who.
+        node: Role,
+    },
     /// See [`sim::fault::Fault::Restart`].
     Restart {
         /// Who.
@@ -236,6 +241,7 @@ impl FaultKind {
             | Self::ClockRate { node, .. }
             | Self::ClockOffset { node, .. }
             | Self::Crash { node }
+            | Self::PowerLoss { node }
             | Self::Restart { node, .. }
             | Self::ClockStep { node, .. } => vec![node],
             Self::Hold {
@@ -276,7 +282,10 @@ impl FaultKind {
                 let slowest = 1_000_000_u64.saturating_add_signed(*ppm.start());
                 (ttl * 1_000_000).div_ceil(slowest).saturating_sub(ttl)
             }
-            Self::Crash { .. } | Self::Reset { .. } | Self::ClockOffset { .. } => 0,
+            Self::Crash { .. }
+            | Self::PowerLoss { .. }
+            | Self::Reset { .. }
+            | Self::ClockOffset { .. } => 0,
         }
     }
 }

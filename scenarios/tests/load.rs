@@ -513,6 +513,7 @@ fn every_kind_of_fault_that_is_built_loads() {
         "kind = \"drop-replies\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"clock-step\"\nnode = \"lock\"\nby = \"-60s..31s\"\nat = \"1s\"",
         "kind = \"suspend\"\nnode = \"client-1\"\nlasts = \"1s\"\nat = \"0s..2s\"",
+        "kind = \"power-loss\"\nnode = \"lock-2\"\nat = \"1s\"",
         "kind = \"refuse\"\nfrom = \"client-1\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"one-way\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nby = \"0ms..9ms\"\nlasts = \"1s\"\nat = \"1s\"",
@@ -704,6 +705,12 @@ fn a_fault_has_what_its_kind_needs_and_nothing_else() {
             "percent",
             "not a range of whole numbers",
             "one whole number",
+        ),
+        (
+            "kind = \"power-loss\"\nnode = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "lasts",
+            "a power-loss has no `lasts`",
+            "kind = \"power-loss\"",
         ),
         (
             "kind = \"suspend\"\nnode = \"lock\"\nat = \"1s\"",

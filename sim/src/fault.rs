@@ -150,7 +150,9 @@ pub enum Fault {
         /// Who dies.
         nodes: Nodes,
     },
-    /// The machines lose power: nobody is told.
+    /// The machines lose power: nobody is told. What has left them arrives; what comes to them
+    /// vanishes, and so does what they had not sent yet. A restart that ends later brings them
+    /// back.
     PowerLoss {
         /// Who goes silent.
         nodes: Nodes,
@@ -285,7 +287,7 @@ pub const KINDS: &[(&str, bool)] = &[
     ("pause", true),
     ("suspend", true),
     ("crash", true),
-    ("power-loss", false),
+    ("power-loss", true),
     ("restart", true),
     ("hold", true),
     ("reset", true),

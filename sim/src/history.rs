@@ -79,7 +79,7 @@ pub enum Release {
 pub enum What {
     /// A process started, for the first time or again.
     Started,
-    /// A process died.
+    /// A process died, by itself or with its machine.
     Crashed,
     /// A server's keys are gone with its process.
     DataLost,

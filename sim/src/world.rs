@@ -62,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) incarnation: u32,
     pub(crate) alive: bool,
+    /// The machine has no power: it says nothing, and hears nothing.
+    pub(crate) dark: bool,
     /// The program has come to its end.
     pub(crate) done: bool,
     /// The faults that make it stand still, by their place in the plan.
@@ -183,6 +185,7 @@ impl World {
             id,
             incarnation: 0,
             alive: false,
+            dark: false,
             done: false,
             pauses: BTreeSet::new(),
             suspends: BTreeSet::new(),

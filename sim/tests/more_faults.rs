@@ -6,7 +6,7 @@
 
 mod watch;
 
-use sim::fault::{Data, Fault, When};
+use sim::fault::{Data, Fault, Point, When};
 use sim::history::What;
 use sim::{Client, EPOCH, Lane, NodeId, Purpose};
 use watch::*;
@@ -658,5 +658,176 @@ mod a_lossy_network {
             })
         });
         assert_eq!(seen.notes_of(FIRST), ["1170: row 0"]);
+    }
+}
+
+mod a_power_loss {
+    use super::*;
+
+    #[test]
+    fn of_a_client_lets_arrive_what_has_left_it() {
+        let faults = [(at_point(Point::AcquireSent), power_loss(FIRST))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                if client.number() == 1 {
+                    until(client, 100).await;
+                    client.begin_attempt(1);
+                    notes.note(client, ask(client, "SET k 1 NX").await);
+                } else {
+                    until(client, 200).await;
+                    notes.note(client, ask(client, "GET k").await);
+                }
+            })
+        });
+        assert_eq!(seen.times(|_, what| *what == What::Crashed), [100]);
+        assert_eq!(seen.executed_of(FIRST)[1..], ["105: set"]);
+        assert_eq!(seen.notes_of(FIRST), [""; 0]);
+        assert_eq!(seen.notes_of(SECOND), ["210: 1"]);
+    }
+
+    /// How many writes the store accepts of a client that has written twice as much as the store's
+    /// window takes, while the store stood still, when something happens to it.
+    fn writes_accepted(fault: Fault) -> usize {
+        let faults = [
+            (When::At(100), pause(NodeId::Store, 2_900)),
+            (When::At(1_500), fault),
+        ];
+        let seen = play(world(1, 1, &faults), |client, _| {
+            Box::pin(async move {
+                client.store(&read(1)).await.unwrap();
+                until(client, 200).await;
+                for value in [1, 2] {
+                    let mut long = write(1, value);
+                    long.token = "t".repeat(40_000);
+                    let _ = client.store(&long).await;
+                }
+            })
+        });
+        let accepted = |what: &What| matches!(what, What::Write { accepted: true, .. });
+        seen.times(|_, what| accepted(what)).len()
+    }
+
+    #[test]
+    fn of_a_client_loses_what_its_kernel_had_not_sent_yet() {
+        assert_eq!(writes_accepted(pause(FIRST, 1)), 2);
+        assert_eq!(writes_accepted(power_loss(FIRST)), 1);
+    }
+
+    #[test]
+    fn of_a_server_is_silence_for_those_who_are_connected_and_for_those_who_are_not() {
+        let faults = [(When::At(102), power_loss(LOCK))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                if client.number() == 1 {
+                    connect(client).await;
+                }
+                until(client, 100).await;
+                for _ in 0..2 {
+                    notes.note(client, ask(client, "SET k v").await);
+                }
+            })
+        });
+        // The request of 100 ms was on its way.
+        let timed_out = ["1100: timed out", "2100: timed out"];
+        assert_eq!(seen.notes_of(FIRST), timed_out);
+        assert_eq!(seen.notes_of(SECOND), timed_out);
+        assert_eq!(seen.executed_of(FIRST).len(), 1);
+        assert_eq!(seen.executed_of(SECOND), [""; 0]);
+    }
+
+    #[test]
+    fn of_a_server_lets_its_last_answers_arrive() {
+        let faults = [(When::At(107), power_loss(LOCK))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 100).await;
+                notes.note(client, ask(client, "SET k v").await);
+                notes.note(client, ask(client, "GET k").await);
+            })
+        });
+        assert_eq!(seen.executed_of(FIRST)[1..], ["105: set"]);
+        assert_eq!(seen.notes_of(FIRST), ["110: OK", "1110: timed out"]);
+    }
+
+    #[test]
+    fn of_the_store_times_its_requests_out() {
+        let faults = [(When::At(102), power_loss(NodeId::Store))];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                client.store(&read(1)).await.unwrap();
+                until(client, 100).await;
+                notes.note(client, told(client.store(&read(1)).await));
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), ["1100: timed out"]);
+    }
+
+    #[test]
+    fn ends_a_pause_and_a_suspend() {
+        let faults = [
+            (When::At(100), pause(FIRST, 500)),
+            (When::At(150), suspend(FIRST, 500)),
+            (When::At(200), power_loss(FIRST)),
+        ];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                client.sleep(300).await;
+                notes.note(client, "awake");
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), [""; 0]);
+        assert!(seen.times(|_, what| *what == What::Resumed).is_empty());
+        assert_eq!(seen.history.ended, 650);
+    }
+
+    #[test]
+    fn is_over_with_a_restart_which_knows_no_old_connection() {
+        let restart = Fault::Restart {
+            nodes: vec![LOCK],
+            after: 500,
+            data: Data::Kept,
+        };
+        let faults = [(When::At(150), power_loss(LOCK)), (When::At(500), restart)];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                until(client, 100).await;
+                assert_eq!(ask(client, "SET k v").await, "OK");
+                until(client, 200).await;
+                for _ in 0..3 {
+                    notes.note(client, ask(client, "GET k").await);
+                }
+            })
+        });
+        assert_eq!(
+            seen.times(|node, what| node == LOCK && *what == What::Started),
+            [0, 1_000]
+        );
+        let notes = seen.notes_of(FIRST);
+        assert_eq!(notes[..2], ["1200: timed out", "1210: dropped"]);
+        assert!(notes[2].ends_with(": v"), "{notes:?}");
+    }
+
+    #[test]
+    fn of_a_machine_whose_process_is_dead_silences_it() {
+        let faults = [
+            (When::At(100), crash(NodeId::Store)),
+            (When::At(300), power_loss(NodeId::Store)),
+        ];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                for at in [200, 400] {
+                    until(client, at).await;
+                    notes.note(client, told(client.store(&read(1)).await));
+                }
+            })
+        });
+        assert_eq!(
+            seen.notes_of(FIRST),
+            ["210: disconnected", "1400: timed out"]
+        );
+        assert_eq!(seen.times(|_, what| *what == What::Crashed), [100]);
     }
 }

@@ -181,6 +181,7 @@ pub(super) fn example(kind: &str) -> &'static str {
         "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
         "suspend" => r#"as in: kind = "suspend", node = "client-1", lasts = "31s..60s""#,
         "crash" => r#"as in: kind = "crash", node = "client-1""#,
+        "power-loss" => r#"as in: kind = "power-loss", node = "client-1""#,
         "restart" => {
             r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
         }

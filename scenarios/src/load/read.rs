@@ -466,6 +466,9 @@ impl Reader<'_> {
             "crash" => FaultKind::Crash {
                 node: role(&fault.node, "node")?,
             },
+            "power-loss" => FaultKind::PowerLoss {
+                node: role(&fault.node, "node")?,
+            },
             "restart" => FaultKind::Restart {
                 node: role(&fault.node, "node")?,
                 after: lengths(&fault.after, "after")?,
@@ -608,7 +611,7 @@ impl Reader<'_> {
         ];
         let has: &[&str] = match kind {
             "pause" | "suspend" => &["node", "lasts"],
-            "crash" => &["node"],
+            "crash" | "power-loss" => &["node"],
             "restart" => &["node", "after", "data"],
             "hold" => &["between", "lasts"],
             "reset" => &["between"],

@@ -42,6 +42,12 @@ impl Played<'_> {
                 }
             }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
+            Fault::PowerLoss { nodes } => self.each(nodes, |node| {
+                with(|world| world.nodes[node].dark = true);
+                self.crash(node);
+                // What its kernel would still send goes nowhere.
+                self.egress();
+            }),
             Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
                 self.crash(node);
                 with(|world| {
@@ -108,8 +114,7 @@ impl Played<'_> {
                     world.record(node, What::ClockOffset { by: *by });
                 });
             }),
-            Fault::PowerLoss { .. }
-            | Fault::Failover { .. }
+            Fault::Failover { .. }
             | Fault::ReplicaLag { .. }
             | Fault::Flush { .. }
             | Fault::Evict { .. } => panic!(
@@ -137,6 +142,7 @@ impl Played<'_> {
                     restarted.restarts -= 1;
                     if restarted.restarts == 0 {
                         restarted.incarnation += 1;
+                        restarted.dark = false;
                     }
                     restarted.restarts == 0
                 });

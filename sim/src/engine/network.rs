@@ -230,7 +230,9 @@ impl Played<'_> {
                 .map(|place| is_superseded(&outgoing[place], &outgoing[place + 1..]))
                 .collect();
             for (packet, superseded) in outgoing.drain(..).zip(superseded) {
-                if !is_bare_ack(&packet) {
+                if with(|world| world.nodes[owner(packet.src).0].dark) {
+                    // What has not left a machine before it loses power never does.
+                } else if !is_bare_ack(&packet) {
                     with(|world| world.send(packet));
                 } else if !superseded && with(|world| world.lives(packet.dst)) {
                     self.guard.deliver(packet);
@@ -275,7 +277,7 @@ impl Played<'_> {
                 return None;
             }
             if !world.lives(packet.dst) {
-                if !rst {
+                if !rst && !world.nodes[to].dark {
                     let seq = if ack { segment_ack(&packet) } else { 0 };
                     world.send(reset_segment(target, source, seq));
                 }

@@ -167,6 +167,10 @@ pub fn crash(node: NodeId) -> Fault {
     Fault::Crash { nodes: vec![node] }
 }
 
+pub fn power_loss(node: NodeId) -> Fault {
+    Fault::PowerLoss { nodes: vec![node] }
+}
+
 pub fn hold(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
     let (a, b) = (vec![a], vec![b]);
     Fault::Hold { a, b, lasts }
