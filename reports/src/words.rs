@@ -253,7 +253,7 @@ fn doing(fault: &Fault) -> String {
             )
         }
         Fault::Flush { nodes: n } => format!("somebody runs FLUSHALL on {}", nodes(n)),
-        Fault::Evict { nodes: n } => format!("{} {} the lock's keys", nodes(n), verb(n, "evict")),
+        Fault::Evict { nodes: n } => format!("{} {} every key", nodes(n), verb(n, "evict")),
     }
 }
 

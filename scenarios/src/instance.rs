@@ -165,6 +165,8 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
             b: nodes(from),
             lasts: draw(length, lasts),
         },
+        FaultKind::Flush { node } => Fault::Flush { nodes: nodes(node) },
+        FaultKind::Evict { node } => Fault::Evict { nodes: nodes(node) },
         FaultKind::ClockStep { node, by } => Fault::ClockStep {
             nodes: nodes(node),
             by: draw_signed(by),

@@ -112,9 +112,9 @@ impl Landmark {
             Self::ReleaseUnanswered => release_unanswered(facts),
             Self::WriteAfterLease => write_after_lease(facts),
             Self::CutOutlivedLease => cut_outlived_lease(facts, cuts),
-            Self::DataLostWhileHeld => {
-                server_event_while_held(facts, |what| *what == What::DataLost)
-            }
+            Self::DataLostWhileHeld => server_event_while_held(facts, |what| {
+                matches!(what, What::DataLost | What::Flushed | What::Evicted)
+            }),
             Self::ClockSteppedWhileHeld => {
                 server_event_while_held(facts, |what| matches!(what, What::ClockStepped { .. }))
             }

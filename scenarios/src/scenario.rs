@@ -171,6 +171,16 @@ pub enum FaultKind {
         /// For how long.
         lasts: RangeInclusive<Millis>,
     },
+    /// See [`sim::fault::Fault::Flush`].
+    Flush {
+        /// Which servers.
+        node: Role,
+    },
+    /// See [`sim::fault::Fault::Evict`].
+    Evict {
+        /// Which servers.
+        node: Role,
+    },
     /// See [`sim::fault::Fault::ClockStep`].
     ClockStep {
         /// Whose clock.
@@ -242,6 +252,8 @@ impl FaultKind {
             | Self::ClockOffset { node, .. }
             | Self::Crash { node }
             | Self::PowerLoss { node }
+            | Self::Flush { node }
+            | Self::Evict { node }
             | Self::Restart { node, .. }
             | Self::ClockStep { node, .. } => vec![node],
             Self::Hold {
@@ -284,6 +296,8 @@ impl FaultKind {
             }
             Self::Crash { .. }
             | Self::PowerLoss { .. }
+            | Self::Flush { .. }
+            | Self::Evict { .. }
             | Self::Reset { .. }
             | Self::ClockOffset { .. } => 0,
         }

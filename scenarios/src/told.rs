@@ -356,6 +356,21 @@ impl Told {
         self.event(NodeId::Lock(server), What::DataLost)
     }
 
+    /// Every key of a server is taken away, by no client.
+    pub(crate) fn is_emptied(mut self, server: u16, why: What) -> Self {
+        let node = NodeId::Lock(server);
+        self = self.event(node, why);
+        let keys: Vec<String> = self
+            .stored
+            .keys()
+            .filter(|(of, _)| *of == server)
+            .map(|(_, key)| key.clone())
+            .collect();
+        keys.iter().fold(self, |told, key| {
+            told.about(key).changes(server, None, None)
+        })
+    }
+
     pub(crate) fn strikes(self, fault: usize) -> Self {
         self.event(A, What::Struck { fault })
     }

@@ -513,6 +513,8 @@ fn every_kind_of_fault_that_is_built_loads() {
         "kind = \"drop-replies\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"clock-step\"\nnode = \"lock\"\nby = \"-60s..31s\"\nat = \"1s\"",
         "kind = \"suspend\"\nnode = \"client-1\"\nlasts = \"1s\"\nat = \"0s..2s\"",
+        "kind = \"flush\"\nnode = \"lock\"\nat = \"1s\"",
+        "kind = \"evict\"\nnode = \"lock-2\"\nat = \"1s\"",
         "kind = \"power-loss\"\nnode = \"lock-2\"\nat = \"1s\"",
         "kind = \"refuse\"\nfrom = \"client-1\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"one-way\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
@@ -711,6 +713,18 @@ fn a_fault_has_what_its_kind_needs_and_nothing_else() {
             "lasts",
             "a power-loss has no `lasts`",
             "kind = \"power-loss\"",
+        ),
+        (
+            "kind = \"flush\"\nnode = \"store\"\nat = \"1s\"",
+            "node",
+            "store is no Redis server",
+            "it must be `lock`",
+        ),
+        (
+            "kind = \"evict\"\nat = \"1s\"",
+            "kind",
+            "an evict needs `node`",
+            "kind = \"evict\"",
         ),
         (
             "kind = \"suspend\"\nnode = \"lock\"\nat = \"1s\"",

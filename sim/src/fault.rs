@@ -270,12 +270,14 @@ pub enum Fault {
         /// By how much.
         lasts: Millis,
     },
-    /// Somebody runs FLUSHALL.
+    /// Somebody who is no client runs FLUSHALL. A server that stands still executes it when it
+    /// goes on, and one that is down never.
     Flush {
         /// On these servers.
         nodes: Nodes,
     },
-    /// Memory pressure evicts the lock's keys.
+    /// Memory pressure evicts every key, as it may under an `allkeys` policy: those of locks are
+    /// keys like any other. When, is as for a flush.
     Evict {
         /// On these servers.
         nodes: Nodes,
@@ -301,8 +303,8 @@ pub const KINDS: &[(&str, bool)] = &[
     ("clock-offset", true),
     ("failover", false),
     ("replica-lag", false),
-    ("flush", false),
-    ("evict", false),
+    ("flush", true),
+    ("evict", true),
 ];
 
 impl Fault {

@@ -83,6 +83,10 @@ pub enum What {
     Crashed,
     /// A server's keys are gone with its process.
     DataLost,
+    /// Somebody who is no client runs FLUSHALL on a server: its keys go next.
+    Flushed,
+    /// A server needs memory: its keys go next.
+    Evicted,
     /// A process stands still.
     Paused {
         /// For how long, in milliseconds.
@@ -225,7 +229,8 @@ pub enum What {
     },
     /// A key of a Redis server changed.
     Changed {
-        /// Whose command did it; nobody's when it expired.
+        /// Whose command did it; nobody's when it expired, was evicted, or was flushed by
+        /// somebody who is no client.
         by: Option<NodeId>,
         /// The key.
         key: String,

@@ -831,3 +831,94 @@ mod a_power_loss {
         assert_eq!(seen.times(|_, what| *what == What::Crashed), [100]);
     }
 }
+
+mod keys_that_are_taken_away {
+    use super::*;
+
+    /// Both ways: by an operator's FLUSHALL, and by memory pressure.
+    fn both_ways() -> [(Fault, What); 2] {
+        [(flush(LOCK), What::Flushed), (evict(LOCK), What::Evicted)]
+    }
+
+    #[test]
+    fn are_gone_at_once_and_by_nobodys_command_and_connections_live_on() {
+        for (fault, what) in both_ways() {
+            let seen = play(world(1, 2, &[(When::At(500), fault)]), |client, notes| {
+                Box::pin(async move {
+                    connect(client).await;
+                    until(client, 100).await;
+                    for set in ["SET j v", "SET k v PX 9000"] {
+                        assert_eq!(ask(client, set).await, "OK");
+                    }
+                    assert_eq!(ask_server(client, 1, "SET j v").await, "OK");
+                    until(client, 600).await;
+                    notes.note(client, ask(client, "GET j").await);
+                    notes.note(client, ask(client, "SET k w NX").await);
+                    notes.note(client, ask_server(client, 1, "GET j").await);
+                })
+            });
+            assert_eq!(seen.notes_of(FIRST), ["610: nil", "620: OK", "630: v"]);
+            assert_eq!(
+                seen.times(|node, told| node == LOCK && *told == what),
+                [500]
+            );
+            let taken = seen
+                .history
+                .events
+                .iter()
+                .filter_map(|event| match &event.what {
+                    What::Changed {
+                        by,
+                        key,
+                        after: None,
+                        ..
+                    } => Some((event.at, event.node, *by, key.as_str())),
+                    _ => None,
+                });
+            let expected = [(500, LOCK, None, "j"), (500, LOCK, None, "k")];
+            assert_eq!(taken.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn of_a_server_that_stands_still_go_when_it_goes_on_in_the_order_of_arrival() {
+        for (fault, what) in both_ways() {
+            let faults = [(When::At(400), pause(LOCK, 500)), (When::At(500), fault)];
+            let seen = play(world(1, 1, &faults), |client, notes| {
+                Box::pin(async move {
+                    connect(client).await;
+                    until(client, 100).await;
+                    assert_eq!(ask(client, "SET k 1").await, "OK");
+                    until(client, 450).await;
+                    notes.note(client, ask(client, "INCR k").await);
+                    notes.note(client, ask(client, "INCR k").await);
+                })
+            });
+            assert_eq!(seen.times(|_, told| *told == what), [900]);
+            assert_eq!(seen.notes_of(FIRST), ["905: 2", "915: 1"]);
+        }
+    }
+
+    #[test]
+    fn are_not_if_the_server_is_down() {
+        for (fault, what) in both_ways() {
+            let restart = Fault::Restart {
+                nodes: vec![LOCK],
+                after: 300,
+                data: Data::Kept,
+            };
+            let faults = [(When::At(400), restart), (When::At(500), fault)];
+            let seen = play(world(1, 1, &faults), |client, notes| {
+                Box::pin(async move {
+                    connect(client).await;
+                    until(client, 100).await;
+                    assert_eq!(ask(client, "SET k v").await, "OK");
+                    until(client, 800).await;
+                    notes.note(client, ask(client, "GET k").await);
+                })
+            });
+            assert!(seen.times(|_, told| *told == what).is_empty());
+            assert_eq!(seen.notes[0].2, "v");
+        }
+    }
+}

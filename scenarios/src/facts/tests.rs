@@ -1,5 +1,6 @@
 //! What is computed from histories written by hand.
 
+use sim::history::What;
 use sim::{Millis, NodeId};
 
 use super::Grant;
@@ -195,6 +196,26 @@ fn a_suspended_server_goes_on_by_its_wall_clock() {
 fn lost_data_ends_a_grant() {
     let told = Told::of_one().takes(A, "a").at(300).loses_data(1);
     assert_eq!(grants(told), [short(1, "a", A, 0, 300)]);
+}
+
+#[test]
+fn keys_that_are_flushed_or_evicted_end_a_grant_and_nobody_has_removed_it() {
+    for why in [What::Flushed, What::Evicted] {
+        let told = || {
+            Told::of_one()
+                .takes(A, "a")
+                .at(300)
+                .is_emptied(1, why.clone())
+        };
+        assert_eq!(grants(told()), [short(1, "a", A, 0, 300)]);
+        told().ended(300_000, |facts| assert_eq!(facts.removals, []));
+        let again = told().at(400).takes(B, "b");
+        let expected = [
+            short(1, "a", A, 0, 300),
+            short(2, "b", B, 400, 400 + TTL + 1),
+        ];
+        assert_eq!(grants(again), expected);
+    }
 }
 
 #[test]

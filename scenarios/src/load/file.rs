@@ -198,6 +198,8 @@ pub(super) fn example(kind: &str) -> &'static str {
         "drop-replies" => {
             r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
         }
+        "flush" => r#"as in: kind = "flush", node = "lock""#,
+        "evict" => r#"as in: kind = "evict", node = "lock""#,
         "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
         "clock-rate" => {
             r#"as in: kind = "clock-rate", node = "lock", ppm = "20000..50000" (fast; or -50000, slow)"#

@@ -426,7 +426,7 @@ impl Reader<'_> {
         let needs = |name: &str| {
             let mut bad = self.error(
                 fault.kind.span(),
-                format!("a {kind} needs `{name}`"),
+                format!("{} {kind} needs `{name}`", article(kind)),
                 "of this fault",
             );
             bad.help = Some(example(kind).to_owned());
@@ -448,6 +448,17 @@ impl Reader<'_> {
                 return Err(bad);
             };
             self.sides(a, b, clients)
+        };
+        let server = || {
+            let text = fault.node.as_ref().ok_or_else(|| needs("node"))?;
+            let node = self.role(text, clients)?;
+            if matches!(node, Role::Lock | Role::LockServer(_)) {
+                return Ok(node);
+            }
+            let what = format!("{} is no Redis server and has no keys", text.get_ref());
+            let mut bad = self.error(text.span(), what, "not a Redis server");
+            bad.help = Some("it must be `lock`, or lock-1, lock-2, ... for one of them".into());
+            Err(bad)
         };
         let one_way = || {
             let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
@@ -525,6 +536,8 @@ impl Reader<'_> {
                     lasts: lengths(&fault.lasts, "lasts")?,
                 }
             }
+            "flush" => FaultKind::Flush { node: server()? },
+            "evict" => FaultKind::Evict { node: server()? },
             "clock-step" => FaultKind::ClockStep {
                 node: role(&fault.node, "node")?,
                 by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
@@ -611,7 +624,7 @@ impl Reader<'_> {
         ];
         let has: &[&str] = match kind {
             "pause" | "suspend" => &["node", "lasts"],
-            "crash" | "power-loss" => &["node"],
+            "crash" | "power-loss" | "flush" | "evict" => &["node"],
             "restart" => &["node", "after", "data"],
             "hold" => &["between", "lasts"],
             "reset" => &["between"],
@@ -626,7 +639,7 @@ impl Reader<'_> {
             if let Some(span) = span.filter(|_| !has.contains(&name)) {
                 let mut bad = self.error(
                     span,
-                    format!("a {kind} has no `{name}`"),
+                    format!("{} {kind} has no `{name}`", article(kind)),
                     "not for this kind",
                 );
                 bad.help = Some(example(kind).to_owned());
@@ -684,6 +697,14 @@ impl Reader<'_> {
             may: invariants(&entry.may)?,
             why: entry.why.get_ref().clone(),
         })
+    }
+}
+
+/// Before the name of a kind of fault. A "one-way" begins as "won" does.
+fn article(kind: &str) -> &'static str {
+    match kind.as_bytes() {
+        [b'a' | b'e' | b'i', ..] => "an",
+        _ => "a",
     }
 }
 

@@ -5,6 +5,7 @@ use super::network::pairs;
 use crate::clock::Clock;
 use crate::fault::{Data, Fault};
 use crate::history::What;
+use crate::redis::Cause;
 use crate::weather::Kind;
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId, redis};
@@ -114,10 +115,9 @@ impl Played<'_> {
                     world.record(node, What::ClockOffset { by: *by });
                 });
             }),
-            Fault::Failover { .. }
-            | Fault::ReplicaLag { .. }
-            | Fault::Flush { .. }
-            | Fault::Evict { .. } => panic!(
+            Fault::Flush { nodes } => self.each(nodes, |node| empty(node, Cause::Command)),
+            Fault::Evict { nodes } => self.each(nodes, |node| empty(node, Cause::Eviction)),
+            Fault::Failover { .. } | Fault::ReplicaLag { .. } => panic!(
                 "a plan holds a {} fault, which no engine plays yet",
                 fault.kind()
             ),
@@ -234,6 +234,17 @@ impl Played<'_> {
         if moved {
             // The wall clock has gone on alone, which is as good as a step.
             world::wake_expiry(node);
+        }
+    }
+}
+
+/// A server's keys go. Its process does it: not while it stands still, and never if it is dead.
+fn empty(node: usize, cause: Cause) {
+    match with(|world| (world.nodes[node].alive, world.nodes[node].pauses.is_empty())) {
+        (false, _) => {}
+        (true, true) => redis::node::empty(node, cause),
+        (true, false) => {
+            world::spawn(node, async move { redis::node::empty(node, cause) });
         }
     }
 }

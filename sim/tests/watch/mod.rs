@@ -171,6 +171,14 @@ pub fn power_loss(node: NodeId) -> Fault {
     Fault::PowerLoss { nodes: vec![node] }
 }
 
+pub fn flush(node: NodeId) -> Fault {
+    Fault::Flush { nodes: vec![node] }
+}
+
+pub fn evict(node: NodeId) -> Fault {
+    Fault::Evict { nodes: vec![node] }
+}
+
 pub fn hold(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
     let (a, b) = (vec![a], vec![b]);
     Fault::Hold { a, b, lasts }
