@@ -96,6 +96,13 @@ pub(crate) fn redis_restart() -> Scenario {
     )
 }
 
+/// Something happens after client-1's first read.
+pub(crate) fn after_read(kind: FaultKind) -> Scenario {
+    let when = at(Point::AfterRead);
+    let faults = vec![FaultRange { kind, when }];
+    base("after-read", "Something happens", None, faults)
+}
+
 /// Many clients, one short section each.
 pub(crate) fn herd() -> Scenario {
     let mut herd = base("herd", "Everybody at once", None, Vec::new());

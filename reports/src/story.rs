@@ -183,6 +183,8 @@ fn verdict(text: &mut String, run: &Run, scenario: &Scenario, colour: Colour) {
 
 #[cfg(test)]
 mod tests {
+    use scenarios::scenario::{FaultKind, Role};
+
     use super::*;
     use crate::sample;
 
@@ -205,6 +207,66 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_lock_whose_key_is_taken_away_is_told_as_such() {
+        let node = Role::Lock;
+        for (kind, struck, gone) in [
+            (
+                FaultKind::Flush { node },
+                "FAULT flush: after client-1's read, somebody runs FLUSHALL on lock-1",
+                "client-1's lease on lock:1 is gone with the FLUSHALL, and client-1 still believes",
+            ),
+            (
+                FaultKind::Evict { node },
+                "FAULT evict: after client-1's read, lock-1 evicts every key",
+                "client-1's lease on lock:1 is evicted, and client-1 still believes",
+            ),
+        ] {
+            let scenario = sample::after_read(kind);
+            let text = told(&sample::run("naive", &scenario, 0), &scenario);
+            assert!(text.contains(struck), "{struck} in\n{text}");
+            assert!(text.contains(gone), "{gone} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_suspended_machine_is_told_and_shown_to_stand_still() {
+        let (node, lasts) = (Role::Client(1), 40_000..=40_000);
+        let scenario = sample::after_read(FaultKind::Suspend { node, lasts });
+        let run = sample::run("naive", &scenario, 0);
+        let text = told(&run, &scenario);
+        for part in [
+            "FAULT suspend: client-1 is suspended for 40 s, after its read",
+            "client-1's lease on lock:1 expires",
+            "client-1 goes on, after 40 s",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(crate::timeline::svg(&run, &scenario).contains("stands still"));
+    }
+
+    #[test]
+    fn a_servers_fast_clock_is_told_and_brings_the_end_of_the_lease_closer() {
+        let (node, ppm) = (Role::Lock, 1_000_000..=1_000_000);
+        let scenario = sample::after_read(FaultKind::ClockRate { node, ppm });
+        let run = (0..20)
+            .map(|seed| sample::run("naive", &scenario, seed))
+            .find(|run| run.verdict.has("overlap"))
+            .unwrap();
+        let text = told(&run, &scenario);
+        for part in [
+            "FAULT clock-rate: after client-1's read, from now on the clocks of lock-1 run 100 % too",
+            "client-1's lease on lock:1 expires, and client-1 still believes",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let picture = crate::timeline::svg(&run, &scenario);
+        assert!(
+            picture.contains("clock-rate: lock-1 100 % too fast"),
+            "{picture}"
+        );
     }
 
     #[test]

@@ -202,20 +202,22 @@ fn doing(fault: &Fault) -> String {
             nodes(b),
             length(*lasts)
         ),
-        Fault::Slow { a, b, lasts } => {
-            format!(
-                "the network {} is slow for {}",
-                between(a, b),
-                length(*lasts)
-            )
-        }
-        Fault::Loss { a, b, lasts } => {
-            format!(
-                "the network {} is lossy for {}",
-                between(a, b),
-                length(*lasts)
-            )
-        }
+        Fault::Slow { a, b, by, lasts } => format!(
+            "the network {} is slow for {}, by {} and up to a hundred times as much",
+            between(a, b),
+            length(*lasts),
+            length(*by)
+        ),
+        Fault::Loss {
+            a,
+            b,
+            percent,
+            lasts,
+        } => format!(
+            "the network {} loses {percent} % for {}; what is lost is sent again",
+            between(a, b),
+            length(*lasts)
+        ),
         Fault::DropReplies { a, b, lasts } => format!(
             "for {} every answer of {} to {} is lost",
             length(*lasts),
@@ -231,11 +233,16 @@ fn doing(fault: &Fault) -> String {
             if *by < 0 { "back" } else { "forward" }
         ),
         Fault::ClockRate { nodes: n, ppm } => {
-            format!("the clocks of {} run {ppm} ppm fast", nodes(n))
+            format!("from now on the clocks of {} run {}", nodes(n), pace(*ppm))
         }
-        Fault::ClockOffset { nodes: n, by } => {
-            format!("the wall clocks of {} are {by} ms off", nodes(n))
-        }
+        Fault::ClockOffset { nodes: n, by } => format!(
+            "the wall {} of {} {} {} {} from the start",
+            if n.len() == 1 { "clock" } else { "clocks" },
+            nodes(n),
+            if n.len() == 1 { "is" } else { "are" },
+            length(by.unsigned_abs()),
+            if *by < 0 { "behind" } else { "ahead" }
+        ),
         Fault::Failover { nodes: n } => format!("a replica takes the place of {}", nodes(n)),
         Fault::ReplicaLag { nodes: n, lasts } => {
             format!(
@@ -246,7 +253,23 @@ fn doing(fault: &Fault) -> String {
             )
         }
         Fault::Flush { nodes: n } => format!("somebody runs FLUSHALL on {}", nodes(n)),
-        Fault::Evict { nodes: n } => format!("{} {} the lock's keys", nodes(n), verb(n, "evict")),
+        Fault::Evict { nodes: n } => format!("{} {} every key", nodes(n), verb(n, "evict")),
+    }
+}
+
+/// How fast a clock runs: `5 % too fast`, `200 ppm too slow`.
+pub fn pace(ppm: i64) -> String {
+    let by = ppm.unsigned_abs();
+    let much = if by.is_multiple_of(1_000) {
+        let text = format!("{}.{}", by / 10_000, by / 1_000 % 10);
+        format!("{} %", text.trim_end_matches(".0"))
+    } else {
+        format!("{by} ppm")
+    };
+    match ppm {
+        0 => "at the right rate".into(),
+        1.. => format!("{much} too fast"),
+        _ => format!("{much} too slow"),
     }
 }
 
@@ -269,20 +292,27 @@ pub fn over(fault: &Fault) -> Option<String> {
             let is = if n.len() == 1 { "is" } else { "are" };
             Some(format!("{} {is} up again", nodes(n)))
         }
-        Fault::Hold { a, b, .. } | Fault::OneWay { a, b, .. } => Some(format!(
+        Fault::Hold { a, b, .. } => Some(format!(
             "what was held between {} and {} arrives",
             nodes(a),
             nodes(b)
         )),
+        Fault::OneWay { a, b, .. } => Some(format!(
+            "what was held from {} to {} arrives",
+            nodes(a),
+            nodes(b)
+        )),
+        Fault::Refuse { a, b, .. } => {
+            Some(format!("{} can connect to {} again", nodes(a), nodes(b)))
+        }
         Fault::DropReplies { a, b, .. } => Some(format!(
             "answers of {} to {} get through again; connections are reset",
             nodes(b),
             nodes(a)
         )),
-        Fault::Refuse { .. }
-        | Fault::Slow { .. }
-        | Fault::Loss { .. }
-        | Fault::ReplicaLag { .. } => Some("the network is well again".into()),
+        Fault::Slow { .. } | Fault::Loss { .. } | Fault::ReplicaLag { .. } => {
+            Some("the network is well again".into())
+        }
         Fault::Crash { .. }
         | Fault::PowerLoss { .. }
         | Fault::Reset { .. }
@@ -327,6 +357,26 @@ mod tests {
         assert_eq!(
             fault(&step),
             "after client-1's read, the wall clocks of lock-1 to lock-5 jump 30.5 s back"
+        );
+    }
+
+    #[test]
+    fn a_wrong_clock_is_told_by_how_much() {
+        for (ppm, text) in [
+            (0, "at the right rate"),
+            (200, "200 ppm too fast"),
+            (-1_500, "1500 ppm too slow"),
+            (5_000, "0.5 % too fast"),
+            (-50_000, "5 % too slow"),
+            (1_000_000, "100 % too fast"),
+        ] {
+            assert_eq!(pace(ppm), text);
+        }
+        let nodes = vec![NodeId::Lock(1)];
+        let off = Fault::ClockOffset { nodes, by: -2_500 };
+        assert_eq!(
+            doing(&off),
+            "the wall clock of lock-1 is 2.5 s behind from the start"
         );
     }
 

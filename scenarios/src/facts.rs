@@ -13,9 +13,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::declare::{Holders, Shown};
+use sim::clock::Clock;
 use sim::history::{Event, Stored, What};
 use sim::store::{Guard, Row};
-use sim::{EPOCH, History, Millis, NodeId};
+use sim::{History, Millis, NodeId};
 
 /// What judging a history needs to know beside it.
 #[derive(Debug, Clone)]
@@ -458,7 +459,7 @@ struct Replay<'a> {
     owners: BTreeMap<String, NodeId>,
     /// What every server stores, expired keys included until they are deleted.
     stored: Vec<Shown>,
-    offsets: Vec<i64>,
+    clocks: Vec<Clock>,
     /// The grants in force, by key: places in the list of grants.
     held: BTreeMap<String, Vec<usize>>,
     /// Grants by their tokens.
@@ -480,7 +481,7 @@ impl<'a> Replay<'a> {
             locks: asked.collect(),
             owners: BTreeMap::new(),
             stored: vec![Shown::new(); servers],
-            offsets: vec![0; servers],
+            clocks: vec![Clock::default(); servers],
             held: BTreeMap::new(),
             known: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -537,9 +538,12 @@ impl<'a> Replay<'a> {
                         }
                     }
                 }
-                (NodeId::Lock(server), What::ClockStepped { by }) => {
+                (
+                    NodeId::Lock(server),
+                    What::ClockStepped { .. } | What::ClockRate { .. } | What::ClockOffset { .. },
+                ) => {
                     self.expire_until(facts, at, index);
-                    self.offsets[usize::from(*server) - 1] += by;
+                    what.applied_to(&mut self.clocks[usize::from(*server) - 1], at);
                     self.ask_all(facts, at, index);
                 }
                 (NodeId::Lock(server), What::DataLost) => {
@@ -562,10 +566,10 @@ impl<'a> Replay<'a> {
         self.locks.iter().copied().filter(owns).collect()
     }
 
-    /// A key is hidden once the server's wall clock has passed its deadline.
+    /// A key is hidden once the server's wall clock has passed its deadline. For one that was
+    /// hidden already when the clock last changed, the answer is the time of that change.
     fn hidden_from(&self, server: usize, stored: &Stored) -> Option<Millis> {
-        let on_world_clock = (stored.deadline? + 1).saturating_add_signed(-self.offsets[server]);
-        Some(on_world_clock.saturating_sub(EPOCH))
+        Some(self.clocks[server].wall_shows(stored.deadline? + 1))
     }
 
     /// What every server shows at a time of `key` and of the keys that begin with it.

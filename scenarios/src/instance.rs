@@ -59,13 +59,18 @@ impl Instance {
         Self { setup, work }
     }
 
-    /// The faults of the plan that hold the links between client-1 and the lock's servers.
+    /// The faults of the plan that hold the links from client-1 to the lock's servers, whether or
+    /// not they hold the way back, too.
     pub fn cuts(&self) -> Vec<usize> {
         let cuts = self.setup.plan.0.iter().enumerate().filter(|(_, planned)| {
             let sides = |a: &[NodeId], b: &[NodeId]| {
                 a.contains(&NodeId::Client(1)) && b.iter().any(|n| matches!(n, NodeId::Lock(_)))
             };
-            matches!(&planned.fault, Fault::Hold { a, b, .. } if sides(a, b) || sides(b, a))
+            match &planned.fault {
+                Fault::Hold { a, b, .. } => sides(a, b) || sides(b, a),
+                Fault::OneWay { a, b, .. } => sides(a, b),
+                _ => false,
+            }
         });
         cuts.map(|(place, _)| place).collect()
     }
@@ -91,14 +96,23 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
     let draw = |which: u64, range: &RangeInclusive<Millis>| {
         Lane::new(seed, Purpose::Faults, (place as u64) << 8 | which).within(range)
     };
-    let (when, length) = (0, 1);
+    let (when, length, strength) = (0, 1, 2);
+    let draw_signed = |range: &RangeInclusive<i64>| {
+        let width = range.end().abs_diff(*range.start());
+        range.start() + draw(length, &(0..=width)) as i64
+    };
     let nodes = |role: &Role| role.nodes(servers);
     let drawn = match &fault.kind {
         FaultKind::Pause { node, lasts } => Fault::Pause {
             nodes: nodes(node),
             lasts: draw(length, lasts),
         },
+        FaultKind::Suspend { node, lasts } => Fault::Suspend {
+            nodes: nodes(node),
+            lasts: draw(length, lasts),
+        },
         FaultKind::Crash { node } => Fault::Crash { nodes: nodes(node) },
+        FaultKind::PowerLoss { node } => Fault::PowerLoss { nodes: nodes(node) },
         FaultKind::Restart { node, after, data } => Fault::Restart {
             nodes: nodes(node),
             after: draw(length, after),
@@ -116,19 +130,55 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
             a: nodes(a),
             b: nodes(b),
         },
+        FaultKind::Refuse { from, to, lasts } => Fault::Refuse {
+            a: nodes(from),
+            b: nodes(to),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::OneWay { from, to, lasts } => Fault::OneWay {
+            a: nodes(from),
+            b: nodes(to),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Slow {
+            between: (a, b),
+            by,
+            lasts,
+        } => Fault::Slow {
+            a: nodes(a),
+            b: nodes(b),
+            by: draw(strength, by),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Loss {
+            between: (a, b),
+            percent,
+            lasts,
+        } => Fault::Loss {
+            a: nodes(a),
+            b: nodes(b),
+            percent: draw(strength, percent) as u32,
+            lasts: draw(length, lasts),
+        },
         FaultKind::DropReplies { to, from, lasts } => Fault::DropReplies {
             a: nodes(to),
             b: nodes(from),
             lasts: draw(length, lasts),
         },
-        FaultKind::ClockStep { node, by } => {
-            let width = by.end().abs_diff(*by.start());
-            let by = by.start() + draw(length, &(0..=width)) as i64;
-            Fault::ClockStep {
-                nodes: nodes(node),
-                by,
-            }
-        }
+        FaultKind::Flush { node } => Fault::Flush { nodes: nodes(node) },
+        FaultKind::Evict { node } => Fault::Evict { nodes: nodes(node) },
+        FaultKind::ClockStep { node, by } => Fault::ClockStep {
+            nodes: nodes(node),
+            by: draw_signed(by),
+        },
+        FaultKind::ClockRate { node, ppm } => Fault::ClockRate {
+            nodes: nodes(node),
+            ppm: draw_signed(ppm),
+        },
+        FaultKind::ClockOffset { node, by } => Fault::ClockOffset {
+            nodes: nodes(node),
+            by: draw_signed(by),
+        },
     };
     let when = match &fault.when {
         WhenRange::At(at) => When::At(draw(when, at)),

@@ -112,9 +112,9 @@ impl Landmark {
             Self::ReleaseUnanswered => release_unanswered(facts),
             Self::WriteAfterLease => write_after_lease(facts),
             Self::CutOutlivedLease => cut_outlived_lease(facts, cuts),
-            Self::DataLostWhileHeld => {
-                server_event_while_held(facts, |what| *what == What::DataLost)
-            }
+            Self::DataLostWhileHeld => server_event_while_held(facts, |what| {
+                matches!(what, What::DataLost | What::Flushed | What::Evicted)
+            }),
             Self::ClockSteppedWhileHeld => {
                 server_event_while_held(facts, |what| matches!(what, What::ClockStepped { .. }))
             }
@@ -144,7 +144,7 @@ fn section_at<'f>(facts: &'f Facts<'_>, client: NodeId, event: usize) -> Option<
 /// wanted the same key, in a way that `matters`, given the place of the pause in the history.
 fn stood_still(facts: &Facts<'_>, matters: impl Fn(usize) -> bool) -> bool {
     indexed(facts, FIRST).any(|(index, event)| {
-        if !matches!(event.what, What::Paused { .. }) {
+        if !matches!(event.what, What::Paused { .. } | What::Suspended { .. }) {
             return false;
         }
         // Pauses may overlap, and a crash ends them all.

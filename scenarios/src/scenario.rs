@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use algorithms::{Declaration, Service, Settings};
 use sim::fault::{Data, Point};
-use sim::{Millis, NodeId};
+use sim::{Millis, NodeId, weather};
 
 use crate::landmark::Landmark;
 use crate::work::WorkKind;
@@ -88,8 +88,20 @@ pub enum FaultKind {
         /// For how long.
         lasts: RangeInclusive<Millis>,
     },
+    /// See [`sim::fault::Fault::Suspend`].
+    Suspend {
+        /// Who.
+        node: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
     /// See [`sim::fault::Fault::Crash`].
     Crash {
+        /// Who.
+        node: Role,
+    },
+    /// See [`sim::fault::Fault::PowerLoss`].
+    PowerLoss {
         /// Who.
         node: Role,
     },
@@ -114,6 +126,42 @@ pub enum FaultKind {
         /// The two sides.
         between: (Role, Role),
     },
+    /// See [`sim::fault::Fault::Refuse`].
+    Refuse {
+        /// Who connects.
+        from: Role,
+        /// Who refuses.
+        to: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::OneWay`].
+    OneWay {
+        /// Whose bytes are held.
+        from: Role,
+        /// Who waits for them.
+        to: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::Slow`].
+    Slow {
+        /// The two sides.
+        between: (Role, Role),
+        /// The scale of what is added.
+        by: RangeInclusive<Millis>,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
+    /// See [`sim::fault::Fault::Loss`].
+    Loss {
+        /// The two sides.
+        between: (Role, Role),
+        /// How many of a hundred transmissions are lost.
+        percent: RangeInclusive<Millis>,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
     /// See [`sim::fault::Fault::DropReplies`].
     DropReplies {
         /// Who asks.
@@ -123,8 +171,32 @@ pub enum FaultKind {
         /// For how long.
         lasts: RangeInclusive<Millis>,
     },
+    /// See [`sim::fault::Fault::Flush`].
+    Flush {
+        /// Which servers.
+        node: Role,
+    },
+    /// See [`sim::fault::Fault::Evict`].
+    Evict {
+        /// Which servers.
+        node: Role,
+    },
     /// See [`sim::fault::Fault::ClockStep`].
     ClockStep {
+        /// Whose clock.
+        node: Role,
+        /// By how much.
+        by: RangeInclusive<i64>,
+    },
+    /// See [`sim::fault::Fault::ClockRate`].
+    ClockRate {
+        /// Whose clock.
+        node: Role,
+        /// How fast.
+        ppm: RangeInclusive<i64>,
+    },
+    /// See [`sim::fault::Fault::ClockOffset`].
+    ClockOffset {
         /// Whose clock.
         node: Role,
         /// By how much.
@@ -175,26 +247,59 @@ impl FaultKind {
     pub fn roles(&self) -> Vec<Role> {
         match *self {
             Self::Pause { node, .. }
+            | Self::Suspend { node, .. }
+            | Self::ClockRate { node, .. }
+            | Self::ClockOffset { node, .. }
             | Self::Crash { node }
+            | Self::PowerLoss { node }
+            | Self::Flush { node }
+            | Self::Evict { node }
             | Self::Restart { node, .. }
             | Self::ClockStep { node, .. } => vec![node],
             Self::Hold {
                 between: (a, b), ..
             }
+            | Self::Slow {
+                between: (a, b), ..
+            }
+            | Self::Loss {
+                between: (a, b), ..
+            }
             | Self::Reset { between: (a, b) } => vec![a, b],
             Self::DropReplies { to, from, .. } => vec![to, from],
+            Self::Refuse { from, to, .. } | Self::OneWay { from, to, .. } => vec![from, to],
         }
     }
 
-    /// How long it can go on, or how far it can step.
-    pub fn longest(&self) -> Millis {
+    /// How long it can go on, the last segment that it delays included; or how far it can step;
+    /// or by how much it can prolong a lease of `ttl`.
+    pub fn longest(&self, ttl: Millis) -> Millis {
         match self {
             Self::Pause { lasts, .. }
+            | Self::Suspend { lasts, .. }
             | Self::Hold { lasts, .. }
+            | Self::Refuse { lasts, .. }
+            | Self::OneWay { lasts, .. }
             | Self::DropReplies { lasts, .. } => *lasts.end(),
             Self::Restart { after, .. } => *after.end(),
             Self::ClockStep { by, .. } => by.start().unsigned_abs().max(by.end().unsigned_abs()),
-            Self::Crash { .. } | Self::Reset { .. } => 0,
+            // What is sent last may arrive so much later.
+            Self::Slow { by, lasts, .. } => lasts.end() + weather::TAIL * by.end(),
+            Self::Loss { lasts, .. } => {
+                let last = lasts.end() + weather::FIRST_RETRANSMISSION;
+                lasts.end() + last.min(weather::LONGEST_RETRANSMISSION)
+            }
+            // A slow clock lets a lease last for longer; a wrong one measures it with itself.
+            Self::ClockRate { ppm, .. } => {
+                let slowest = 1_000_000_u64.saturating_add_signed(*ppm.start());
+                (ttl * 1_000_000).div_ceil(slowest).saturating_sub(ttl)
+            }
+            Self::Crash { .. }
+            | Self::PowerLoss { .. }
+            | Self::Flush { .. }
+            | Self::Evict { .. }
+            | Self::Reset { .. }
+            | Self::ClockOffset { .. } => 0,
         }
     }
 }

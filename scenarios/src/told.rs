@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::declare::{Holders, owner_by_majority, owner_of_key};
+use sim::clock::Clock;
 use sim::fault::Point;
 use sim::history::{Event, Release, Stored, What};
 use sim::store::{Comparator, Guard, Operation, Reply, Request, Table};
-use sim::{EPOCH, History, Millis, NodeId};
+use sim::{History, Millis, NodeId};
 
 use crate::facts::{Circumstances, Facts};
 
@@ -36,7 +37,7 @@ pub(crate) struct Told {
     now: Millis,
     key: String,
     stored: BTreeMap<(u16, String), Stored>,
-    offsets: BTreeMap<u16, i64>,
+    clocks: BTreeMap<u16, Clock>,
     store: Table,
     sections: BTreeMap<NodeId, u32>,
     /// Clients whose next attempt begins no section.
@@ -72,7 +73,7 @@ impl Told {
             now: 0,
             key: "lock:1".into(),
             stored: BTreeMap::new(),
-            offsets: BTreeMap::new(),
+            clocks: BTreeMap::new(),
             store: Table::default(),
             sections: BTreeMap::new(),
             in_section: BTreeSet::new(),
@@ -115,8 +116,8 @@ impl Told {
     }
 
     /// A client's command stores its token on a server, for a TTL.
-    pub(crate) fn sets_on(self, server: u16, client: NodeId, token: &str) -> Self {
-        let wall = (EPOCH + self.now).saturating_add_signed(self.offset(server));
+    pub(crate) fn sets_on(mut self, server: u16, client: NodeId, token: &str) -> Self {
+        let wall = self.clocks.entry(server).or_default().wall(self.now);
         self.changes(server, Some(client), Some((token, Some(wall + TTL))))
     }
 
@@ -164,10 +165,6 @@ impl Told {
             after,
         };
         self.event(NodeId::Lock(server), changed)
-    }
-
-    fn offset(&self, server: u16) -> i64 {
-        self.offsets.get(&server).copied().unwrap_or(0)
     }
 
     /// The belief begins.
@@ -329,18 +326,49 @@ impl Told {
         self.event(node, What::Paused { lasts })
     }
 
+    pub(crate) fn suspends(self, node: NodeId, lasts: Millis) -> Self {
+        self.event(node, What::Suspended { lasts })
+    }
+
     pub(crate) fn resumes(self, node: NodeId) -> Self {
         self.event(node, What::Resumed)
     }
 
-    pub(crate) fn clock_steps(mut self, server: u16, by: i64) -> Self {
-        *self.offsets.entry(server).or_insert(0) += by;
-        self.event(NodeId::Lock(server), What::ClockStepped { by })
+    pub(crate) fn clock_steps(self, server: u16, by: i64) -> Self {
+        self.clock(server, What::ClockStepped { by })
+    }
+
+    pub(crate) fn clock_runs(self, server: u16, ppm: i64) -> Self {
+        self.clock(server, What::ClockRate { ppm })
+    }
+
+    pub(crate) fn clock_is_off(self, server: u16, by: i64) -> Self {
+        self.clock(server, What::ClockOffset { by })
+    }
+
+    fn clock(mut self, server: u16, what: What) -> Self {
+        what.applied_to(self.clocks.entry(server).or_default(), self.now);
+        self.event(NodeId::Lock(server), what)
     }
 
     pub(crate) fn loses_data(mut self, server: u16) -> Self {
         self.stored.retain(|(of, _), _| *of != server);
         self.event(NodeId::Lock(server), What::DataLost)
+    }
+
+    /// Every key of a server is taken away, by no client.
+    pub(crate) fn emptied(mut self, server: u16, why: What) -> Self {
+        let node = NodeId::Lock(server);
+        self = self.event(node, why);
+        let keys: Vec<String> = self
+            .stored
+            .keys()
+            .filter(|(of, _)| *of == server)
+            .map(|(_, key)| key.clone())
+            .collect();
+        keys.iter().fold(self, |told, key| {
+            told.about(key).changes(server, None, None)
+        })
     }
 
     pub(crate) fn strikes(self, fault: usize) -> Self {

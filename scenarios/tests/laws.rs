@@ -59,7 +59,8 @@ fn trouble(seed: u64) -> Vec<FaultRange> {
         let either = [client, server][draw(0, 1) as usize];
         let lasts = draw(1, 2 * TTL);
         let lasts = lasts..=lasts;
-        let kind = match draw(0, 6) {
+        let other = [server, client][draw(0, 1) as usize];
+        let kind = match draw(0, 13) {
             0 => FaultKind::Pause {
                 node: either,
                 lasts,
@@ -82,6 +83,35 @@ fn trouble(seed: u64) -> Vec<FaultRange> {
                 lasts,
             },
             5 => FaultKind::Crash { node: client },
+            6 => FaultKind::PowerLoss { node: client },
+            7 => FaultKind::Suspend {
+                node: either,
+                lasts,
+            },
+            8 => FaultKind::OneWay {
+                from: [server, client][usize::from(other == server)],
+                to: other,
+                lasts,
+            },
+            9 => FaultKind::Refuse {
+                from: client,
+                to: server,
+                lasts,
+            },
+            10 => FaultKind::Slow {
+                between: (client, server),
+                by: 1..=20,
+                lasts,
+            },
+            11 => FaultKind::Loss {
+                between: (client, server),
+                percent: 1..=60,
+                lasts: 1..=TTL,
+            },
+            12 => FaultKind::ClockRate {
+                node: either,
+                ppm: -200_000..=200_000,
+            },
             _ => FaultKind::ClockStep {
                 node: either,
                 by: -2_000..=4_000,

@@ -512,6 +512,16 @@ fn every_kind_of_fault_that_is_built_loads() {
         "kind = \"reset\"\nbetween = [\"client-1\", \"store\"]\nat = \"1s\"",
         "kind = \"drop-replies\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
         "kind = \"clock-step\"\nnode = \"lock\"\nby = \"-60s..31s\"\nat = \"1s\"",
+        "kind = \"suspend\"\nnode = \"client-1\"\nlasts = \"1s\"\nat = \"0s..2s\"",
+        "kind = \"flush\"\nnode = \"lock\"\nat = \"1s\"",
+        "kind = \"evict\"\nnode = \"lock-2\"\nat = \"1s\"",
+        "kind = \"power-loss\"\nnode = \"lock-2\"\nat = \"1s\"",
+        "kind = \"refuse\"\nfrom = \"client-1\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"one-way\"\nfrom = \"lock\"\nto = \"client-1\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nby = \"0ms..9ms\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = \"1..100\"\nlasts = \"1s\"\nat = \"1s\"",
+        "kind = \"clock-rate\"\nnode = \"lock\"\nppm = \"-500..500\"\nat = \"1s\"",
+        "kind = \"clock-offset\"\nnode = \"lock\"\nby = \"-60s..31s\"",
     ] {
         assert_eq!(loaded(&with_fault(fault)).faults.len(), 1);
     }
@@ -528,6 +538,64 @@ fn a_clock_may_step_back() {
 }
 
 #[test]
+fn a_clock_rate_is_a_number_or_a_range_of_them_as_text() {
+    for (ppm, range) in [
+        ("50000", 50_000..=50_000),
+        ("-50_000", -50_000..=-50_000),
+        ("0", 0..=0),
+        ("\"700\"", 700..=700),
+        ("\" -500 .. 500 \"", -500..=500),
+        ("\"-500000..1000000\"", -500_000..=1_000_000),
+    ] {
+        let fault = format!("kind = \"clock-rate\"\nnode = \"lock\"\nppm = {ppm}\nat = \"1s\"");
+        let kind = &loaded(&with_fault(&fault)).faults[0].kind;
+        let node = Role::Lock;
+        assert_eq!(*kind, FaultKind::ClockRate { node, ppm: range });
+    }
+    for (ppm, what) in [
+        ("-500001", "must be between -500000 and 1000000"),
+        ("1000001", "must be between"),
+        ("\"0..2000000\"", "must be between"),
+        ("\"5..4\"", "is empty"),
+        ("\"5 %\"", "not a range of whole numbers"),
+        ("\"5..\"", "not a range of whole numbers"),
+        ("\"1.5\"", "not a range of whole numbers"),
+        ("1.5", "expected a whole number, or a range"),
+        ("true", "expected a whole number, or a range"),
+        ("[5, 6]", "expected a whole number, or a range"),
+    ] {
+        let fault = format!("kind = \"clock-rate\"\nnode = \"lock\"\nppm = {ppm}\nat = \"1s\"");
+        let text = with_fault(&fault);
+        let bad = refused(&text, &[]);
+        assert!(bad.to_string().contains(what), "{what} in {bad:?}");
+        let place = (fault_line(&text, "ppm"), ppm.to_owned());
+        assert_eq!(points_at(&bad, &text), place, "{bad:?}");
+        assert!(help(&bad).contains("write "), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_wrong_from_the_start_has_no_moment() {
+    let fault = "kind = \"clock-offset\"\nnode = \"lock\"\nby = \"3s\"";
+    let loaded = loaded(&with_fault(fault));
+    assert_eq!(loaded.faults[0].when, WhenRange::At(0..=0));
+    for (when, name) in [
+        ("at = \"0s\"", "at"),
+        (
+            "when = { client = \"client-1\", point = \"granted\" }",
+            "when",
+        ),
+    ] {
+        let text = with_fault(&format!("{fault}\n{when}"));
+        let bad = refused(&text, &[]);
+        let what = format!("from the start and has no `{name}`");
+        assert!(bad.to_string().contains(&what), "{bad:?}");
+        assert_eq!(points_at(&bad, &text).0, fault_line(&text, when));
+        assert!(help(&bad).contains("clock-step"), "{bad:?}");
+    }
+}
+
+#[test]
 fn kinds_of_fault_that_are_not_built_are_refused_by_name() {
     let unbuilt = KINDS.iter().filter(|(_, built)| !built);
     for (kind, _) in unbuilt {
@@ -538,7 +606,10 @@ fn kinds_of_fault_that_are_not_built_are_refused_by_name() {
             format!("faults of the kind `{kind}` cannot be played yet")
         );
         assert_eq!(points_at(&bad, &text).0, fault_line(&text, "kind"));
-        assert!(help(&bad).contains("built are: pause, crash"), "{bad:?}");
+        assert!(
+            help(&bad).contains("built are: pause, suspend, crash"),
+            "{bad:?}"
+        );
     }
 }
 
@@ -590,6 +661,96 @@ fn a_fault_has_what_its_kind_needs_and_nothing_else() {
             "by = ",
         ),
         (
+            "kind = \"one-way\"\nfrom = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a one-way needs `to`",
+            "to = ",
+        ),
+        (
+            "kind = \"refuse\"\nfrom = \"lock\"\nto = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "to",
+            "from lock to itself",
+            "two nodes",
+        ),
+        (
+            "kind = \"refuse\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "between",
+            "a refuse has no `between`",
+            "from = ",
+        ),
+        (
+            "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a slow needs `by`",
+            "by = \"200ms\"",
+        ),
+        (
+            "kind = \"slow\"\nbetween = [\"client-1\", \"lock\"]\nby = \"0s\"\nlasts = \"1s\"\nat = \"1s\"",
+            "by",
+            "slower by nothing",
+            "",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\nlasts = \"1s\"\nat = \"1s\"",
+            "kind",
+            "a loss needs `percent`",
+            "percent = 10",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = 0\nlasts = \"1s\"\nat = \"1s\"",
+            "percent",
+            "per cent must be between 1 and 100",
+            "between 1 and 100",
+        ),
+        (
+            "kind = \"loss\"\nbetween = [\"client-1\", \"lock\"]\npercent = \"10 %\"\nlasts = \"1s\"\nat = \"1s\"",
+            "percent",
+            "not a range of whole numbers",
+            "one whole number",
+        ),
+        (
+            "kind = \"power-loss\"\nnode = \"lock\"\nlasts = \"1s\"\nat = \"1s\"",
+            "lasts",
+            "a power-loss has no `lasts`",
+            "kind = \"power-loss\"",
+        ),
+        (
+            "kind = \"flush\"\nnode = \"store\"\nat = \"1s\"",
+            "node",
+            "store is no Redis server",
+            "it must be `lock`",
+        ),
+        (
+            "kind = \"evict\"\nat = \"1s\"",
+            "kind",
+            "an evict needs `node`",
+            "kind = \"evict\"",
+        ),
+        (
+            "kind = \"suspend\"\nnode = \"lock\"\nat = \"1s\"",
+            "kind",
+            "needs `lasts`",
+            "kind = \"suspend\"",
+        ),
+        (
+            "kind = \"clock-rate\"\nnode = \"lock\"\nat = \"1s\"",
+            "kind",
+            "needs `ppm`",
+            "ppm = ",
+        ),
+        (
+            "kind = \"clock-rate\"\nnode = \"lock\"\nppm = 5\nlasts = \"1s\"\nat = \"1s\"",
+            "lasts",
+            "a clock-rate has no `lasts`",
+            "ppm = ",
+        ),
+        (
+            "kind = \"clock-offset\"\nnode = \"lock\"\nppm = 5",
+            "ppm",
+            "a clock-offset has no `ppm`",
+            "by = ",
+        ),
+        (
             "kind = \"restart\"\nnode = \"lock\"\nafter = \"1s\"\nat = \"1s\"",
             "kind",
             "needs `data`",
@@ -638,6 +799,26 @@ fn an_end_that_is_too_early_is_refused_and_the_right_one_accepted() {
     let step = "kind = \"clock-step\"\nnode = \"lock\"\nby = \"-290s\"\nat = \"1s..2s\"";
     let bad = refused(&with_fault(step), &[]);
     assert!(help(&bad).contains("\"327s\""), "{bad:?}");
+
+    // Half as fast, a lease of 30 s lasts 60.
+    let slow = "kind = \"clock-rate\"\nnode = \"lock\"\nppm = \"-500000..0\"\nat = \"240s\"";
+    let bad = refused(&with_fault(slow), &[]);
+    assert!(help(&bad).contains("\"305s\""), "{bad:?}");
+
+    // The last segment may be a hundred times 100 ms late; or sent again after as long as the
+    // fault has lasted and a second, two minutes at most.
+    for (fault, end) in [
+        (
+            "kind = \"slow\"\nby = \"100ms\"\nlasts = \"255s\"",
+            "\"301s\"",
+        ),
+        ("kind = \"loss\"\npercent = 5\nlasts = \"132s\"", "\"288s\""),
+    ] {
+        let place = "between = [\"client-1\", \"lock\"]\nat = \"1s\"";
+        let text = with_fault(&format!("{fault}\n{place}")).replace("\"300s\"", "\"200s\"");
+        let bad = refused(&text, &[]);
+        assert!(help(&bad).contains(end), "{bad:?}");
+    }
 }
 
 #[test]
@@ -704,7 +885,7 @@ fn a_dotted_key_sets_a_value_of_its_section() {
 #[test]
 fn a_fault_is_set_by_its_number_which_a_single_one_does_not_need() {
     for key in ["fault.lasts", "fault.1.lasts"] {
-        assert_eq!(set(&[(key, "40s")]).faults[0].kind.longest(), 40_000);
+        assert_eq!(set(&[(key, "40s")]).faults[0].kind.longest(0), 40_000);
     }
     let point = set(&[("fault.when.point", "after-read")]);
     let is_after_read = |when: &WhenRange| matches!(when, WhenRange::Point { point, .. } if *point == Point::AfterRead);

@@ -110,7 +110,7 @@ impl Client {
 
     /// Its monotonic clock.
     pub fn now(&self) -> Millis {
-        with(|world| world.now)
+        with(|world| world.monotonic(self.tag.node))
     }
 
     /// Its wall clock, in milliseconds since 1970.
@@ -120,7 +120,7 @@ impl Client {
 
     /// Waits on its monotonic clock.
     pub async fn sleep(&self, length: Millis) {
-        let mut sleep = pin!(Sleep::new(length));
+        let mut sleep = pin!(Sleep::new(self.tag.node, length));
         std::future::poll_fn(|context| {
             if stock::stands(self.tag, context) {
                 return Poll::Pending;
@@ -138,7 +138,7 @@ impl Client {
         future: impl Future<Output = T>,
     ) -> Result<T, Elapsed> {
         let mut future = pin!(future);
-        let mut limit = pin!(Sleep::new(limit));
+        let mut limit = pin!(Sleep::new(self.tag.node, limit));
         std::future::poll_fn(|context| {
             if stock::stands(self.tag, context) {
                 return Poll::Pending;

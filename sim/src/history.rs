@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::fault::Point;
 use crate::store::{Guard, Row};
 use crate::{Millis, NodeId};
@@ -25,6 +26,18 @@ pub struct Event {
     /// What it was.
     #[serde(flatten)]
     pub what: What,
+}
+
+impl What {
+    /// What the event does to the wall clock of the node that it happened to. A suspend stops the
+    /// monotonic hand alone, and is not among it.
+    pub fn applied_to(&self, clock: &mut Clock, at: Millis) {
+        match self {
+            Self::ClockStepped { by } | Self::ClockOffset { by } => clock.step(at, *by),
+            Self::ClockRate { ppm } => clock.run_at(at, *ppm),
+            _ => {}
+        }
+    }
 }
 
 /// The key of a server, what stood there and until when.
@@ -66,12 +79,21 @@ pub enum Release {
 pub enum What {
     /// A process started, for the first time or again.
     Started,
-    /// A process died.
+    /// A process died, by itself or with its machine.
     Crashed,
     /// A server's keys are gone with its process.
     DataLost,
+    /// Somebody who is no client runs FLUSHALL on a server: its keys go next.
+    Flushed,
+    /// A server needs memory: its keys go next.
+    Evicted,
     /// A process stands still.
     Paused {
+        /// For how long, in milliseconds.
+        lasts: Millis,
+    },
+    /// A machine is suspended: its process stands still, and its monotonic clock with it.
+    Suspended {
         /// For how long, in milliseconds.
         lasts: Millis,
     },
@@ -80,6 +102,16 @@ pub enum What {
     /// A wall clock jumped.
     ClockStepped {
         /// By how many milliseconds; negative is back.
+        by: i64,
+    },
+    /// Both clocks of a node run at another rate from now on.
+    ClockRate {
+        /// Parts per million faster than the world's time; negative is slower.
+        ppm: i64,
+    },
+    /// A wall clock is wrong from the start.
+    ClockOffset {
+        /// By how many milliseconds; negative is behind.
         by: i64,
     },
     /// A fault of the plan struck; the node is the first one it touches.
@@ -197,7 +229,8 @@ pub enum What {
     },
     /// A key of a Redis server changed.
     Changed {
-        /// Whose command did it; nobody's when it expired.
+        /// Whose command did it; nobody's when it expired, was evicted, or was flushed by
+        /// somebody who is no client.
         by: Option<NodeId>,
         /// The key.
         key: String,

@@ -25,6 +25,8 @@ pub enum Purpose {
     Work = 3,
     /// What one client draws while it runs: jitter and owner tokens.
     Client = 4,
+    /// Delays and losses that one fault causes on one link.
+    Weather = 5,
 }
 
 /// One stream of draws: ChaCha with eight rounds, keyed by seed, purpose and asker.

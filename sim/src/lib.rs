@@ -31,6 +31,7 @@
 //! Time is whole milliseconds, counted from the start of the world.
 
 mod client;
+pub mod clock;
 pub mod engine;
 pub mod fault;
 pub mod history;
@@ -39,6 +40,8 @@ mod net;
 mod node;
 pub mod redis;
 pub mod store;
+mod timers;
+pub mod weather;
 mod world;
 
 pub use client::{Client, Elapsed, RedisHandle, Spawned, StoreError};

@@ -17,13 +17,15 @@ use std::task::{Context, Poll, Waker};
 use async_task::{Runnable, Task};
 
 use crate::client::Connections;
-use crate::engine::{Net, Setup, Stock, TimerSlot, stock};
+use crate::clock::Clock;
+use crate::engine::{Net, Setup, Stock, stock};
 use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
 use crate::store::Table;
-use crate::{EPOCH, Millis, NodeId};
+use crate::timers::Timers;
+use crate::{Millis, NodeId};
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -53,8 +55,7 @@ pub(crate) struct World {
     /// Faults that have struck and are not over.
     pub(crate) active: usize,
     pub(crate) due: BinaryHeap<Due>,
-    pub(crate) timers: Vec<TimerSlot>,
-    pub(crate) free_timers: Vec<usize>,
+    pub(crate) timers: Timers,
     pushed: u64,
 }
 
@@ -63,16 +64,20 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) incarnation: u32,
     pub(crate) alive: bool,
+    /// The machine has no power: it says nothing, and hears nothing.
+    pub(crate) dark: bool,
     /// The program has come to its end.
     pub(crate) done: bool,
     /// The faults that make it stand still, by their place in the plan.
     pub(crate) pauses: BTreeSet<usize>,
+    /// Those of them that make its monotonic clock stand still, too.
+    pub(crate) suspends: BTreeSet<usize>,
     /// How many faults keep it down; with the last one's end it starts again.
     pub(crate) restarts: u32,
     /// Tasks that were woken while it stood still, in that order.
     pub(crate) parked: Vec<Runnable<Tag>>,
     pub(crate) tasks: BTreeMap<u64, Task<(), Tag>>,
-    pub(crate) wall_offset: i64,
+    pub(crate) clock: Clock,
     pub(crate) lane: Lane,
     pub(crate) reached: BTreeMap<Point, u32>,
     pub(crate) connections: Connections,
@@ -91,7 +96,7 @@ pub(crate) struct Node {
 pub(crate) struct Due {
     pub(crate) at: Millis,
     /// What is due in the same millisecond comes in this order.
-    order: u64,
+    pub(crate) order: u64,
     pub(crate) what: DueWhat,
 }
 
@@ -187,12 +192,14 @@ impl World {
             id,
             incarnation: 0,
             alive: false,
+            dark: false,
             done: false,
             pauses: BTreeSet::new(),
+            suspends: BTreeSet::new(),
             restarts: 0,
             parked: Vec::new(),
             tasks: BTreeMap::new(),
-            wall_offset: 0,
+            clock: Clock::default(),
             lane: Lane::new(setup.seed, Purpose::Client, index as u64),
             reached: BTreeMap::new(),
             connections: Connections::new(setup.servers),
@@ -212,8 +219,7 @@ impl World {
             striking: VecDeque::new(),
             active: 0,
             due: BinaryHeap::new(),
-            timers: Vec::new(),
-            free_timers: Vec::new(),
+            timers: Timers::default(),
             pushed: 0,
         }
     }
@@ -227,22 +233,27 @@ impl World {
         }
     }
 
-    /// The faults of the plan that strike at a time of the world.
+    /// The faults of the plan that strike at a time of the world, but for those that are there
+    /// before anything runs.
     pub(crate) fn push_strikes(&mut self) {
-        for place in 0..self.setup.plan.0.len() {
-            if let When::At(at) = self.setup.plan.0[place].when {
+        for (place, planned) in self.setup.plan.0.clone().iter().enumerate() {
+            if let When::At(at) = planned.when
+                && !planned.is_from_the_start()
+            {
                 self.push(at, DueWhat::Strike(place));
             }
         }
     }
 
-    pub(crate) fn push(&mut self, at: Millis, what: DueWhat) {
+    /// Says the entry's place in the order of all.
+    pub(crate) fn push(&mut self, at: Millis, what: DueWhat) -> u64 {
         self.pushed += 1;
         self.due.push(Due {
             at,
             order: self.pushed,
             what,
         });
+        self.pushed
     }
 
     pub(crate) fn record(&mut self, node: usize, what: What) {
@@ -261,7 +272,12 @@ impl World {
 
     /// A node's wall clock, in milliseconds since 1970.
     pub(crate) fn wall(&self, node: usize) -> Millis {
-        (EPOCH + self.now).saturating_add_signed(self.nodes[node].wall_offset)
+        self.nodes[node].clock.wall(self.now)
+    }
+
+    /// A node's monotonic clock.
+    pub(crate) fn monotonic(&self, node: usize) -> Millis {
+        self.nodes[node].clock.monotonic(self.now)
     }
 
     /// A client has reached a point: whatever the plan has for it strikes before anything
@@ -331,22 +347,27 @@ pub(crate) fn cancel(tag: Tag, number: u64) {
     drop(task);
 }
 
-/// Waits until a time of the world.
+/// Waits until a node's monotonic clock shows a time.
 pub(crate) struct Sleep {
+    node: usize,
     until: Millis,
     slot: Option<usize>,
     /// On the turmoil engine tokio keeps the time.
-    stock: Option<Pin<Box<tokio::time::Sleep>>>,
+    nap: Option<stock::Nap>,
 }
 
 impl Sleep {
     /// Ready `length` from now, on the clock of a node.
-    pub(crate) fn new(length: Millis) -> Self {
-        Self {
-            until: with(|world| world.now.saturating_add(length)),
-            slot: None,
-            stock: None,
-        }
+    pub(crate) fn new(node: usize, length: Millis) -> Self {
+        with(|world| {
+            let until = world.monotonic(node).saturating_add(length);
+            Self {
+                node,
+                until,
+                slot: None,
+                nap: world.stock.as_mut().map(|stock| stock.nap(node, until)),
+            }
+        })
     }
 }
 
@@ -354,22 +375,17 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let until = self.until;
-        let (now, is_stock) = with(|world| (world.now, world.stock.is_some()));
-        if now >= until {
-            return Poll::Ready(());
-        }
-        if is_stock {
-            let sleep = self.stock.get_or_insert_with(|| stock::sleep(until - now));
-            return sleep.as_mut().poll(context);
+        let (node, until) = (self.node, self.until);
+        if let Some(nap) = &mut self.nap {
+            return nap.poll(context);
         }
         with(|world| {
+            if world.monotonic(node) >= until {
+                return Poll::Ready(());
+            }
             match self.slot {
-                Some(slot) => match &mut world.timers[slot].waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    empty => *empty = Some(context.waker().clone()),
-                },
-                None => self.slot = Some(world.set_timer(until, context.waker().clone())),
+                Some(slot) => world.timers.wait(slot, context.waker()),
+                None => self.slot = Some(world.set_timer(node, until, context.waker().clone())),
             }
             Poll::Pending
         })
@@ -381,30 +397,13 @@ impl Drop for Sleep {
         let Some(slot) = self.slot else { return };
         // At the end of a run the world may be gone before its futures.
         WORLD.with_borrow_mut(|world| {
+            // Once its time has come, the slot may be somebody else's.
             if let Some(world) = world
-                && world.now < self.until
+                && world.monotonic(self.node) < self.until
             {
-                world.timers[slot].waker = None;
+                world.timers.give_up(slot);
             }
         });
-    }
-}
-
-impl World {
-    fn set_timer(&mut self, at: Millis, waker: Waker) -> usize {
-        let timer = TimerSlot { waker: Some(waker) };
-        let slot = match self.free_timers.pop() {
-            Some(slot) => {
-                self.timers[slot] = timer;
-                slot
-            }
-            None => {
-                self.timers.push(timer);
-                self.timers.len() - 1
-            }
-        };
-        self.push(at, DueWhat::Timer(slot));
-        slot
     }
 }
 

@@ -29,7 +29,7 @@ fn troubled(seed: u64) -> Setup {
             number => NodeId::Lock(number as u16),
         };
         let either = if draw(0, 1) == 0 { client } else { server };
-        let (kind, lasts) = (draw(0, 5), draw(1, 3_000));
+        let (kind, lasts) = (draw(0, 9), draw(1, 3_000));
         let fault = match kind {
             0 => pause(either, lasts),
             1 => Fault::Restart {
@@ -40,6 +40,12 @@ fn troubled(seed: u64) -> Setup {
             2 => hold(client, server, lasts),
             3 => reset(client, server),
             4 => drop_replies(client, server, lasts),
+            5 if draw(0, 1) == 0 => one_way(client, server, lasts),
+            5 => one_way(server, client, lasts),
+            6 => refuse(client, server, lasts),
+            7 => slow(client, server, draw(1, 5), lasts),
+            // What is lost last is sent again after as long as it has lasted.
+            8 => loss(client, server, draw(1, 60) as u32, lasts / 2),
             _ => clock_step(either, lasts as i64 - 1_500),
         };
         // Half of them meet in few milliseconds.

@@ -167,6 +167,16 @@ impl Teller<'_> {
                 format!("{client}'s lease on {key} is gone with the servers' data"),
                 Weight::Notable,
             )
+        } else if now(|what| *what == What::Flushed) {
+            (
+                format!("{client}'s lease on {key} is gone with the FLUSHALL"),
+                Weight::Notable,
+            )
+        } else if now(|what| *what == What::Evicted) {
+            (
+                format!("{client}'s lease on {key} is evicted"),
+                Weight::Notable,
+            )
         } else if now(|what| matches!(what, What::ClockStepped { .. })) {
             (
                 format!("{client}'s lease on {key} is over at once, by the servers' clocks"),

@@ -6,7 +6,7 @@ use sim::{Millis, NodeId};
 
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
 use super::{Picture, RIGHT, Target, margin};
-use crate::words::{length, nodes};
+use crate::words::{length, nodes, pace};
 
 /// The height of a client's lane.
 pub(super) const CLIENT: i32 = 54;
@@ -146,6 +146,36 @@ fn label(fault: &Fault) -> String {
             nodes(b),
             length(*lasts)
         ),
+        Fault::OneWay { a, b, lasts } => format!(
+            "{kind}: nothing passes from {} to {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Refuse { a, b, lasts } => format!(
+            "{kind}: {} cannot connect to {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Slow { a, b, by, lasts } => format!(
+            "{kind}: {} between {} and {} for {}",
+            length(*by),
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
+        Fault::Loss {
+            a,
+            b,
+            percent,
+            lasts,
+        } => format!(
+            "{kind}: {percent} % between {} and {} for {}",
+            nodes(a),
+            nodes(b),
+            length(*lasts)
+        ),
         Fault::DropReplies { a, b, lasts } => format!(
             "{kind}: answers of {} to {} are lost for {}",
             nodes(b),
@@ -158,6 +188,13 @@ fn label(fault: &Fault) -> String {
             if *by < 0 { "−" } else { "+" },
             length(by.unsigned_abs())
         ),
+        Fault::ClockOffset { by, .. } => format!(
+            "{kind}: {} {}{}",
+            nodes(&whom),
+            if *by < 0 { "−" } else { "+" },
+            length(by.unsigned_abs())
+        ),
+        Fault::ClockRate { ppm, .. } => format!("{kind}: {} {}", nodes(&whom), pace(*ppm)),
         _ if fault.lasts() > 0 => {
             format!("{kind}: {} for {}", nodes(&whom), length(fault.lasts()))
         }
@@ -318,7 +355,7 @@ impl Picture<'_> {
     /// A dark strip under the bar while the process stands still.
     fn still(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
         for Event { at, what, .. } in self.facts.events_of(node) {
-            let What::Paused { lasts } = what else {
+            let (What::Paused { lasts } | What::Suspended { lasts }) = what else {
                 continue;
             };
             let Some((left, right)) = self.span(*at, Some(at + lasts)) else {

@@ -52,7 +52,9 @@ impl Picture<'_> {
             events.any(|event| wanted(&event.what))
         };
         let occurs = |(sign, _): &&Entry| match sign {
-            Sign::Still => happened(|what| matches!(what, What::Paused { .. })),
+            Sign::Still => {
+                happened(|what| matches!(what, What::Paused { .. } | What::Suspended { .. }))
+            }
             Sign::Died => happened(|what| *what == What::Crashed),
             Sign::Refused => self.facts.writes.iter().any(|write| !write.accepted),
             Sign::Minority => self.run.around.servers > 1,

@@ -1,7 +1,8 @@
 //! The lanes of the lock's servers: whose token each shows, and until when.
 
+use sim::clock::Clock;
 use sim::history::{Event, What};
-use sim::{EPOCH, Millis, NodeId};
+use sim::{Millis, NodeId};
 
 use super::canvas::{Align, Area, BLACK, Canvas, OTHERS, RED, SMALL, WHITE, colour_of};
 use super::{Picture, Target, margin, window};
@@ -34,14 +35,13 @@ struct Now {
 }
 
 impl Now {
-    /// When the key is hidden, on the world's clock.
-    fn hidden(&self, offset: i64) -> Option<Millis> {
-        let on_world_clock = (self.deadline? + 1).saturating_add_signed(-offset);
-        Some(on_world_clock.saturating_sub(EPOCH))
+    /// When the key is hidden, in the world's time.
+    fn hidden(&self, clock: &Clock) -> Option<Millis> {
+        Some(clock.wall_shows(self.deadline? + 1))
     }
 
-    fn over(self, at: Option<Millis>, offset: i64) -> Kept {
-        let hidden = self.hidden(offset);
+    fn over(self, at: Option<Millis>, clock: &Clock) -> Kept {
+        let hidden = self.hidden(clock);
         let expired = hidden.filter(|hidden| at.is_none_or(|at| *hidden <= at));
         Kept {
             until: expired.map(|hidden| hidden.max(self.from)).or(at),
@@ -58,13 +58,13 @@ impl Picture<'_> {
     fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
         let mut all = Vec::new();
         let mut now: Option<Now> = None;
-        let mut offset = 0;
+        let mut clock = Clock::default();
         for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
             match what {
                 What::Changed { by, key, after, .. } if key == wanted => {
                     let refreshed = now.as_ref().is_some_and(|now| {
                         after.as_ref().is_some_and(|after| after.value == now.token)
-                            && now.hidden(offset).is_none_or(|hidden| hidden > *at)
+                            && now.hidden(&clock).is_none_or(|hidden| hidden > *at)
                     });
                     match after {
                         Some(after) if refreshed => {
@@ -73,7 +73,7 @@ impl Picture<'_> {
                             }
                         }
                         _ => {
-                            all.extend(now.take().map(|now| now.over(Some(*at), offset)));
+                            all.extend(now.take().map(|now| now.over(Some(*at), &clock)));
                             now = after.as_ref().map(|after| Now {
                                 token: after.value.clone(),
                                 by: *by,
@@ -83,28 +83,32 @@ impl Picture<'_> {
                         }
                     }
                 }
-                What::ClockStepped { by } => {
-                    offset += by;
-                    // What the step makes expire is gone from now on, not from earlier.
-                    let gone = now
-                        .as_ref()
-                        .and_then(|now| now.hidden(offset))
-                        .is_some_and(|hidden| hidden <= *at);
-                    if gone && let Some(before) = now.take() {
+                What::ClockStepped { .. } | What::ClockRate { .. } | What::ClockOffset { .. } => {
+                    let hidden = |now: &Option<Now>, clock: &Clock| {
+                        let hidden = now.as_ref().and_then(|now| now.hidden(clock));
+                        hidden.filter(|hidden| hidden <= at)
+                    };
+                    let before = hidden(&now, &clock);
+                    what.applied_to(&mut clock, *at);
+                    // What a change makes expire is gone from now on, not from earlier.
+                    let gone = hidden(&now, &clock).map(|gone| before.unwrap_or(gone));
+                    if gone.is_some()
+                        && let Some(kept) = now.take()
+                    {
                         all.push(Kept {
-                            until: Some(*at),
+                            until: gone,
                             expired: true,
-                            token: before.token,
-                            by: before.by,
-                            from: before.from,
+                            token: kept.token,
+                            by: kept.by,
+                            from: kept.from,
                         });
                     }
                 }
-                What::DataLost => all.extend(now.take().map(|now| now.over(Some(*at), offset))),
+                What::DataLost => all.extend(now.take().map(|now| now.over(Some(*at), &clock))),
                 _ => {}
             }
         }
-        all.extend(now.map(|now| now.over(None, offset)));
+        all.extend(now.map(|now| now.over(None, &clock)));
         all
     }
 

@@ -1,5 +1,6 @@
 //! What is computed from histories written by hand.
 
+use sim::history::What;
 use sim::{Millis, NodeId};
 
 use super::Grant;
@@ -124,9 +125,92 @@ fn a_clock_set_back_revives_nothing_that_was_deleted() {
 }
 
 #[test]
+fn a_fast_clock_brings_the_end_closer_and_a_slow_one_puts_it_off_to_the_millisecond() {
+    // At 100 ms, 9 900 of the 10 000 ms are left, and a key is hidden one after its deadline.
+    for (ppm, until) in [
+        (1_000_000, 5_051), // 9 901 / 2 = 4 950.5
+        (10_000, 9_903),    // 9 901 / 1.01 = 9 802.97
+        (-500_000, 19_902), // 9 901 x 2
+        (-100_000, 11_102), // 9 901 / 0.9 = 11 001.1
+        (0, TTL + 1),
+    ] {
+        let told = Told::of_one().takes(A, "a").at(100).clock_runs(1, ppm);
+        assert_eq!(grants(told), [short(1, "a", A, 0, until)], "{ppm} ppm");
+    }
+}
+
+#[test]
+fn a_lease_lasts_shorter_or_longer_on_a_clock_that_ran_wrong_before() {
+    let told = Told::of_one()
+        .clock_runs(1, 250_000)
+        .at(1_000)
+        .takes(A, "a");
+    // 10 001 / 1.25 = 8 000.8
+    assert_eq!(grants(told), [short(1, "a", A, 1_000, 9_001)]);
+}
+
+#[test]
+fn rates_follow_each_other_and_steps_are_not_multiplied() {
+    let told = Told::of_one()
+        .takes(A, "a")
+        .at(100)
+        .clock_runs(1, 1_000_000)
+        .at(1_100) // 2 100
+        .clock_steps(1, 3_000) // 5 100
+        .at(2_100) // 7 100
+        .clock_runs(1, -500_000);
+    // 2 901 x 2
+    assert_eq!(grants(told), [short(1, "a", A, 0, 7_902)]);
+}
+
+#[test]
+fn a_rate_does_not_prolong_a_grant_whose_key_is_hidden_but_not_deleted() {
+    let told = Told::of_one()
+        .takes(A, "a")
+        .at(TTL + 500)
+        .clock_runs(1, -500_000)
+        .at(TTL + 800)
+        .sweeps();
+    assert_eq!(grants(told), [short(1, "a", A, 0, TTL + 1)]);
+}
+
+#[test]
+fn an_offset_from_the_start_changes_no_grant() {
+    let told = Told::of_one().clock_is_off(1, -90_000).at(7).takes(A, "a");
+    assert_eq!(grants(told), [short(1, "a", A, 7, 7 + TTL + 1)]);
+}
+
+#[test]
+fn a_suspended_server_goes_on_by_its_wall_clock() {
+    let server = NodeId::Lock(1);
+    let told = Told::of_one()
+        .takes(A, "a")
+        .at(100)
+        .suspends(server, 50_000)
+        .at(50_100)
+        .resumes(server);
+    assert_eq!(grants(told), [short(1, "a", A, 0, TTL + 1)]);
+}
+
+#[test]
 fn lost_data_ends_a_grant() {
     let told = Told::of_one().takes(A, "a").at(300).loses_data(1);
     assert_eq!(grants(told), [short(1, "a", A, 0, 300)]);
+}
+
+#[test]
+fn keys_that_are_flushed_or_evicted_end_a_grant_and_nobody_has_removed_it() {
+    for why in [What::Flushed, What::Evicted] {
+        let told = || Told::of_one().takes(A, "a").at(300).emptied(1, why.clone());
+        assert_eq!(grants(told()), [short(1, "a", A, 0, 300)]);
+        told().ended(300_000, |facts| assert_eq!(facts.removals, []));
+        let again = told().at(400).takes(B, "b");
+        let expected = [
+            short(1, "a", A, 0, 300),
+            short(2, "b", B, 400, 400 + TTL + 1),
+        ];
+        assert_eq!(grants(again), expected);
+    }
 }
 
 #[test]

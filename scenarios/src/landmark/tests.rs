@@ -1,7 +1,7 @@
 //! Every landmark against histories that reach it and histories that just miss it.
 
 use sim::fault::Point;
-use sim::history::Release;
+use sim::history::{Release, What};
 use sim::{Millis, NodeId};
 
 use super::Landmark;
@@ -71,6 +71,15 @@ fn woke_after_lease() {
             .at(6_000)
             .pauses(A, 6_000)
             .at(12_000)
+            .resumes(A),
+    );
+    reached(
+        it,
+        "a suspended machine",
+        contended()
+            .at(100)
+            .suspends(A, LONG)
+            .at(100 + LONG)
             .resumes(A),
     );
     missed(
@@ -322,6 +331,8 @@ fn data_lost_and_clock_stepped_while_held() {
     let lost = Landmark::DataLostWhileHeld;
     let stepped = Landmark::ClockSteppedWhileHeld;
     reached(lost, "held", contended().loses_data(1));
+    reached(lost, "flushed", contended().emptied(1, What::Flushed));
+    reached(lost, "evicted", contended().emptied(1, What::Evicted));
     reached(stepped, "held", contended().clock_steps(1, -1));
     missed(lost, "the clock", contended().clock_steps(1, -1));
     missed(stepped, "the data", contended().loses_data(1));

@@ -1,8 +1,10 @@
 //! The shape of a scenario file, field by field, and how each should be written.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 use toml::Spanned;
 
 pub(super) type Text = Spanned<String>;
@@ -70,9 +72,36 @@ pub(super) struct FaultEntry {
     pub(super) lasts: Option<Text>,
     pub(super) after: Option<Text>,
     pub(super) by: Option<Text>,
+    pub(super) ppm: Option<Spanned<Numbers>>,
+    pub(super) percent: Option<Spanned<Numbers>>,
     pub(super) data: Option<Text>,
     pub(super) at: Option<Text>,
     pub(super) when: Option<Spanned<When>>,
+}
+
+/// A whole number, or a range of them as text.
+pub(super) struct Numbers(pub(super) String);
+
+impl<'de> Deserialize<'de> for Numbers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Numbers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number, or a range of them as text")
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Numbers, E> {
+                Ok(Numbers(number.to_string()))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Numbers, E> {
+                Ok(Numbers(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 #[derive(Deserialize)]
@@ -129,6 +158,8 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ("fault", "lasts", r#""31s..60s""#),
     ("fault", "after", r#""1s""#),
     ("fault", "by", r#""-60s..-31s""#),
+    ("fault", "ppm", "50000"),
+    ("fault", "percent", "10"),
     ("fault", "data", r#""lost""#),
     ("fault", "at", r#""20s""#),
     (
@@ -148,16 +179,32 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
 pub(super) fn example(kind: &str) -> &'static str {
     match kind {
         "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
+        "suspend" => r#"as in: kind = "suspend", node = "client-1", lasts = "31s..60s""#,
         "crash" => r#"as in: kind = "crash", node = "client-1""#,
+        "power-loss" => r#"as in: kind = "power-loss", node = "client-1""#,
         "restart" => {
             r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
         }
         "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
         "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
+        "refuse" => r#"as in: kind = "refuse", from = "client-1", to = "lock", lasts = "5s""#,
+        "one-way" => r#"as in: kind = "one-way", from = "client-1", to = "lock", lasts = "40s""#,
+        "slow" => {
+            r#"as in: kind = "slow", between = ["client-1", "lock"], by = "200ms", lasts = "60s""#
+        }
+        "loss" => {
+            r#"as in: kind = "loss", between = ["client-1", "lock"], percent = 10, lasts = "60s""#
+        }
         "drop-replies" => {
             r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
         }
+        "flush" => r#"as in: kind = "flush", node = "lock""#,
+        "evict" => r#"as in: kind = "evict", node = "lock""#,
         "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
+        "clock-rate" => {
+            r#"as in: kind = "clock-rate", node = "lock", ppm = "20000..50000" (fast; or -50000, slow)"#
+        }
+        "clock-offset" => r#"as in: kind = "clock-offset", node = "lock", by = "-5s..5s""#,
         _ => "",
     }
 }

@@ -6,11 +6,14 @@ use std::ops::{Range, RangeInclusive};
 use algorithms::{Family, Settings};
 use miette::NamedSource;
 use sim::Millis;
+use sim::clock::RATES;
 use sim::fault::{Data, KINDS, Point};
 use sim::store::Comparator;
 use toml::Spanned;
 
-use super::file::{Expect, FaultEntry, File, SECTIONS, Text, bare_fields, example, example_of};
+use super::file::{
+    Expect, FaultEntry, File, Numbers, SECTIONS, Text, bare_fields, example, example_of,
+};
 use super::{BadScenario, nearest};
 use crate::invariants;
 use crate::landmark::Landmark;
@@ -179,6 +182,44 @@ impl Reader<'_> {
         }
     }
 
+    /// A number or a range of numbers, all of them in `allowed`. `what` they are is a plural.
+    fn numbers(
+        &self,
+        numbers: &Spanned<Numbers>,
+        what: &str,
+        allowed: &RangeInclusive<i64>,
+    ) -> Read<RangeInclusive<i64>> {
+        let Numbers(written) = numbers.get_ref();
+        let (low, high) = written.split_once("..").unwrap_or((written, written));
+        let (first, last) = (allowed.start(), allowed.end());
+        let refuse = |problem: String, label: &str| {
+            let mut bad = self.error(numbers.span(), problem, label);
+            bad.help = Some(format!(
+                "write one whole number, or a range of them with the smaller side first, between \
+                 {first} and {last}"
+            ));
+            Err(bad)
+        };
+        let side = |side: &str| side.trim().parse::<i64>().ok();
+        match (side(low), side(high)) {
+            (Some(low), Some(high)) if low > high => refuse(
+                format!("the range `{written}` is empty"),
+                "the first side is the larger one",
+            ),
+            (Some(low), Some(high)) if allowed.contains(&low) && allowed.contains(&high) => {
+                Ok(low..=high)
+            }
+            (Some(_), Some(_)) => refuse(
+                format!("{what} must be between {first} and {last}"),
+                "out of range",
+            ),
+            _ => refuse(
+                format!("`{written}` is not a range of whole numbers"),
+                "not a range of numbers",
+            ),
+        }
+    }
+
     fn at_least_one(&self, number: &Spanned<u16>, what: &str) -> Read<u16> {
         let value = *number.get_ref();
         if value == 0 {
@@ -302,7 +343,8 @@ impl Reader<'_> {
                 WhenRange::Point { .. } => *scenario.takes.end(),
             };
             let patience = scenario.lock.ttl + invariants::PATIENCE;
-            let needs = strikes + fault.kind.longest() + patience;
+            let longest = fault.kind.longest(scenario.lock.ttl);
+            let needs = strikes + longest + patience;
             if scenario.ends < needs {
                 let kind = file.get_ref().kind.get_ref();
                 let what = format!(
@@ -314,7 +356,7 @@ impl Reader<'_> {
                      and a ttl and 5 s more must pass",
                     needs.div_ceil(1_000),
                     strikes as f64 / 1_000.0,
-                    fault.kind.longest() as f64 / 1_000.0,
+                    longest as f64 / 1_000.0,
                 ));
                 return Err(bad);
             }
@@ -384,7 +426,7 @@ impl Reader<'_> {
         let needs = |name: &str| {
             let mut bad = self.error(
                 fault.kind.span(),
-                format!("a {kind} needs `{name}`"),
+                format!("{} {kind} needs `{name}`", article(kind)),
                 "of this fault",
             );
             bad.help = Some(example(kind).to_owned());
@@ -407,12 +449,35 @@ impl Reader<'_> {
             };
             self.sides(a, b, clients)
         };
+        let server = || {
+            let text = fault.node.as_ref().ok_or_else(|| needs("node"))?;
+            let node = self.role(text, clients)?;
+            if matches!(node, Role::Lock | Role::LockServer(_)) {
+                return Ok(node);
+            }
+            let what = format!("{} is no Redis server and has no keys", text.get_ref());
+            let mut bad = self.error(text.span(), what, "not a Redis server");
+            bad.help = Some("it must be `lock`, or lock-1, lock-2, ... for one of them".into());
+            Err(bad)
+        };
+        let one_way = || {
+            let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
+            let to = fault.to.as_ref().ok_or_else(|| needs("to"))?;
+            self.sides(from, to, clients)
+        };
         let kind = match kind {
             "pause" => FaultKind::Pause {
                 node: role(&fault.node, "node")?,
                 lasts: lengths(&fault.lasts, "lasts")?,
             },
+            "suspend" => FaultKind::Suspend {
+                node: role(&fault.node, "node")?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
             "crash" => FaultKind::Crash {
+                node: role(&fault.node, "node")?,
+            },
+            "power-loss" => FaultKind::PowerLoss {
                 node: role(&fault.node, "node")?,
             },
             "restart" => FaultKind::Restart {
@@ -431,26 +496,83 @@ impl Reader<'_> {
             "reset" => FaultKind::Reset {
                 between: between()?,
             },
+            "refuse" => {
+                let (from, to) = one_way()?;
+                let lasts = lengths(&fault.lasts, "lasts")?;
+                FaultKind::Refuse { from, to, lasts }
+            }
+            "one-way" => {
+                let (from, to) = one_way()?;
+                let lasts = lengths(&fault.lasts, "lasts")?;
+                FaultKind::OneWay { from, to, lasts }
+            }
+            "slow" => {
+                let by = lengths(&fault.by, "by")?;
+                if *by.end() == 0 {
+                    let at = fault.by.as_ref().map_or(0..0, Spanned::span);
+                    let what = "a network that is slower by nothing is not slow";
+                    return Err(self.error(at, what, "here"));
+                }
+                FaultKind::Slow {
+                    between: between()?,
+                    by,
+                    lasts: lengths(&fault.lasts, "lasts")?,
+                }
+            }
+            "loss" => {
+                let percent = fault.percent.as_ref().ok_or_else(|| needs("percent"))?;
+                let percent = self.numbers(percent, "per cent", &(1..=100))?;
+                FaultKind::Loss {
+                    between: between()?,
+                    percent: percent.start().unsigned_abs()..=percent.end().unsigned_abs(),
+                    lasts: lengths(&fault.lasts, "lasts")?,
+                }
+            }
             "drop-replies" => {
-                let from = fault.from.as_ref().ok_or_else(|| needs("from"))?;
-                let to = fault.to.as_ref().ok_or_else(|| needs("to"))?;
-                let (from, to) = self.sides(from, to, clients)?;
+                let (from, to) = one_way()?;
                 FaultKind::DropReplies {
                     to,
                     from,
                     lasts: lengths(&fault.lasts, "lasts")?,
                 }
             }
+            "flush" => FaultKind::Flush { node: server()? },
+            "evict" => FaultKind::Evict { node: server()? },
             "clock-step" => FaultKind::ClockStep {
+                node: role(&fault.node, "node")?,
+                by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
+            },
+            "clock-rate" => {
+                let ppm = fault.ppm.as_ref().ok_or_else(|| needs("ppm"))?;
+                FaultKind::ClockRate {
+                    node: role(&fault.node, "node")?,
+                    ppm: self.numbers(ppm, "parts per million", &RATES)?,
+                }
+            }
+            "clock-offset" => FaultKind::ClockOffset {
                 node: role(&fault.node, "node")?,
                 by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
             },
             other => unreachable!("{other} is listed as built"),
         };
-        Ok(FaultRange {
-            kind,
-            when: self.when(fault, clients)?,
-        })
+        let when = match kind {
+            FaultKind::ClockOffset { .. } => self.at_the_start(fault)?,
+            _ => self.when(fault, clients)?,
+        };
+        Ok(FaultRange { kind, when })
+    }
+
+    /// A clock that is wrong from the start has no moment of its own.
+    fn at_the_start(&self, fault: &FaultEntry) -> Read<WhenRange> {
+        let at = fault.at.as_ref().map(|at| ("at", at.span()));
+        let when = fault.when.as_ref().map(|when| ("when", when.span()));
+        let Some((name, span)) = at.or(when) else {
+            return Ok(WhenRange::At(0..=0));
+        };
+        let what = format!("a clock-offset is there from the start and has no `{name}`");
+        let mut bad = self.error(span, what, "not for this kind");
+        bad.help = Some("leave it out; a clock that jumps later is a clock-step".into());
+        Err(bad)
     }
 
     fn when(&self, fault: &FaultEntry, clients: u16) -> Read<WhenRange> {
@@ -496,23 +618,28 @@ impl Reader<'_> {
             ("lasts", fault.lasts.as_ref().map(Spanned::span)),
             ("after", fault.after.as_ref().map(Spanned::span)),
             ("by", fault.by.as_ref().map(Spanned::span)),
+            ("ppm", fault.ppm.as_ref().map(Spanned::span)),
+            ("percent", fault.percent.as_ref().map(Spanned::span)),
             ("data", fault.data.as_ref().map(Spanned::span)),
         ];
         let has: &[&str] = match kind {
-            "pause" => &["node", "lasts"],
-            "crash" => &["node"],
+            "pause" | "suspend" => &["node", "lasts"],
+            "crash" | "power-loss" | "flush" | "evict" => &["node"],
             "restart" => &["node", "after", "data"],
             "hold" => &["between", "lasts"],
             "reset" => &["between"],
-            "drop-replies" => &["from", "to", "lasts"],
-            "clock-step" => &["node", "by"],
+            "slow" => &["between", "by", "lasts"],
+            "loss" => &["between", "percent", "lasts"],
+            "drop-replies" | "refuse" | "one-way" => &["from", "to", "lasts"],
+            "clock-step" | "clock-offset" => &["node", "by"],
+            "clock-rate" => &["node", "ppm"],
             other => unreachable!("{other} is listed as built"),
         };
         for (name, span) in given {
             if let Some(span) = span.filter(|_| !has.contains(&name)) {
                 let mut bad = self.error(
                     span,
-                    format!("a {kind} has no `{name}`"),
+                    format!("{} {kind} has no `{name}`", article(kind)),
                     "not for this kind",
                 );
                 bad.help = Some(example(kind).to_owned());
@@ -570,6 +697,14 @@ impl Reader<'_> {
             may: invariants(&entry.may)?,
             why: entry.why.get_ref().clone(),
         })
+    }
+}
+
+/// Before the name of a kind of fault. A "one-way" begins as "won" does.
+fn article(kind: &str) -> &'static str {
+    match kind.as_bytes() {
+        [b'a' | b'e' | b'i', ..] => "an",
+        _ => "a",
     }
 }
 

@@ -7,8 +7,6 @@
 //! A task of a node that stands still is parked instead of polled; when the node goes on, its
 //! tasks run in the order in which they were woken.
 
-use std::task::Waker;
-
 use turmoil_net::{EnterGuard, KernelConfig};
 
 use super::faults::Ground;
@@ -22,11 +20,6 @@ use crate::world::{self, Due, DueWhat, Tag, World, with};
 /// The event engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Event;
-
-/// A timer that somebody waits for.
-pub(crate) struct TimerSlot {
-    pub(crate) waker: Option<Waker>,
-}
 
 /// The hosts of a world: one for each start of each node's process.
 pub(crate) struct Net {
@@ -81,6 +74,7 @@ impl<'a> Played<'a> {
     }
 
     fn play(&self) {
+        self.strike_before_anything();
         // Servers first: whoever connects at 0 ms finds them listening.
         for node in (0..with(|world| world.nodes.len())).rev() {
             self.start(node);
@@ -110,7 +104,7 @@ impl<'a> Played<'a> {
             }
             let due = with(|world| {
                 let due = world.due.pop().expect("peeked above");
-                if !matches!(due.what, DueWhat::Timer(slot) if world.timers[slot].waker.is_none()) {
+                if world.timers.matters(&due) {
                     world.now = due.at;
                 }
                 due
@@ -142,14 +136,10 @@ impl<'a> Played<'a> {
         }
     }
 
-    fn happen(&self, Due { what, .. }: Due) {
+    fn happen(&self, Due { what, order, .. }: Due) {
         match what {
             DueWhat::Timer(slot) => {
-                let waker = with(|world| {
-                    world.free_timers.push(slot);
-                    world.timers[slot].waker.take()
-                });
-                if let Some(waker) = waker {
+                if let Some(waker) = with(|world| world.timers.fire(slot, order)) {
                     waker.wake();
                 }
             }

@@ -1,10 +1,13 @@
 //! What each kind of fault does to a world, on every engine.
 
 use super::network::pairs;
+use crate::clock::Clock;
 use crate::fault::{Data, Fault};
 use crate::history::What;
-use crate::world::{self, DueWhat, with};
-use crate::{NodeId, redis};
+use crate::redis::Cause;
+use crate::weather::Kind;
+use crate::world::{self, DueWhat, World, with};
+use crate::{Millis, NodeId, redis};
 
 /// What an engine does for the faults. Links are the world's business, see [`World::hold`]
 /// and its neighbours.
@@ -22,6 +25,15 @@ pub(super) trait Ground {
 
     /// A node no longer stands still: its tasks run on, in the order in which they were woken.
     fn go_on(&self, node: usize);
+
+    /// Lets those faults strike that are there before anything runs.
+    fn strike_before_anything(&self) {
+        for place in 0..with(|world| world.setup.plan.0.len()) {
+            if with(|world| world.setup.plan.0[place].is_from_the_start()) {
+                self.strike(place);
+            }
+        }
+    }
 
     /// A fault's moment has come.
     fn strike(&self, place: usize) {
@@ -44,7 +56,23 @@ pub(super) trait Ground {
                     }
                 }
             }),
+            Fault::Suspend { nodes, lasts } => with(|world| {
+                for &node in nodes {
+                    let index = world.index(node);
+                    if world.nodes[index].alive && world.nodes[index].pauses.insert(place) {
+                        world.nodes[index].suspends.insert(place);
+                        world.record(index, What::Suspended { lasts: *lasts });
+                        world.set_clock(index, |clock, now| clock.stand(now, true));
+                    }
+                }
+            }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
+            Fault::PowerLoss { nodes } => self.each(nodes, |node| {
+                with(|world| world.darken(node, true));
+                self.crash(node);
+                // What its kernel would still send goes nowhere.
+                self.settle();
+            }),
             Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
                 self.crash(node);
                 with(|world| {
@@ -62,6 +90,26 @@ pub(super) trait Ground {
                     world.hold(other, one);
                 }
             }),
+            Fault::OneWay { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.hold(from, to);
+                }
+            }),
+            Fault::Refuse { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.refuse(from, to);
+                }
+            }),
+            Fault::Slow { a, b, by, .. } => worsen(place, a, b, Kind::Slow(*by)),
+            Fault::Loss {
+                a,
+                b,
+                percent,
+                lasts,
+            } => {
+                let until = with(|world| world.now) + lasts;
+                worsen(place, a, b, Kind::Loss(*percent, until));
+            }
             Fault::DropReplies { a, b, .. } => with(|world| {
                 for (asker, answerer) in pairs(world, a, b) {
                     world.swallow(answerer, asker);
@@ -74,23 +122,26 @@ pub(super) trait Ground {
             }),
             Fault::ClockStep { nodes, by } => self.each(nodes, |node| {
                 with(|world| {
-                    world.nodes[node].wall_offset += by;
+                    world.set_clock(node, |clock, now| clock.step(now, *by));
                     world.record(node, What::ClockStepped { by: *by });
                 });
                 world::wake_expiry(node);
             }),
-            Fault::Suspend { .. }
-            | Fault::PowerLoss { .. }
-            | Fault::Refuse { .. }
-            | Fault::OneWay { .. }
-            | Fault::Slow { .. }
-            | Fault::Loss { .. }
-            | Fault::ClockRate { .. }
-            | Fault::ClockOffset { .. }
-            | Fault::Failover { .. }
-            | Fault::ReplicaLag { .. }
-            | Fault::Flush { .. }
-            | Fault::Evict { .. } => panic!(
+            Fault::ClockRate { nodes, ppm } => self.each(nodes, |node| {
+                with(|world| {
+                    world.set_clock(node, |clock, now| clock.run_at(now, *ppm));
+                    world.record(node, What::ClockRate { ppm: *ppm });
+                });
+            }),
+            Fault::ClockOffset { nodes, by } => self.each(nodes, |node| {
+                with(|world| {
+                    world.set_clock(node, |clock, now| clock.step(now, *by));
+                    world.record(node, What::ClockOffset { by: *by });
+                });
+            }),
+            Fault::Flush { nodes } => self.each(nodes, |node| empty(node, Cause::Command)),
+            Fault::Evict { nodes } => self.each(nodes, |node| empty(node, Cause::Eviction)),
+            Fault::Failover { .. } | Fault::ReplicaLag { .. } => panic!(
                 "a plan holds a {} fault, which no engine plays yet",
                 fault.kind()
             ),
@@ -106,15 +157,19 @@ pub(super) trait Ground {
             world.setup.plan.0[place].fault.clone()
         });
         match &fault {
-            Fault::Pause { nodes, .. } => self.each(nodes, |node| self.resume(node, place)),
+            Fault::Pause { nodes, .. } | Fault::Suspend { nodes, .. } => {
+                self.each(nodes, |node| self.resume(node, place));
+            }
             Fault::Restart { nodes, .. } => self.each(nodes, |node| {
                 let starts = with(|world| {
                     let restarted = &mut world.nodes[node];
                     restarted.restarts -= 1;
                     if restarted.restarts == 0 {
                         restarted.incarnation += 1;
+                        world.darken(node, false);
+                        return true;
                     }
-                    restarted.restarts == 0
+                    false
                 });
                 if starts {
                     self.start(node);
@@ -124,6 +179,22 @@ pub(super) trait Ground {
                 for (one, other) in pairs(world, a, b) {
                     world.release(one, other);
                     world.release(other, one);
+                }
+            }),
+            Fault::OneWay { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.release(from, to);
+                }
+            }),
+            Fault::Refuse { a, b, .. } => with(|world| {
+                for (from, to) in pairs(world, a, b) {
+                    world.accept(from, to);
+                }
+            }),
+            Fault::Slow { a, b, .. } | Fault::Loss { a, b, .. } => with(|world| {
+                for (one, other) in pairs(world, a, b) {
+                    world.clear(place, one, other);
+                    world.clear(place, other, one);
                 }
             }),
             Fault::DropReplies { a, b, .. } => with(|world| {
@@ -156,17 +227,27 @@ pub(super) trait Ground {
         with(|world| {
             world.nodes[node].pauses.clear();
             world.nodes[node].waiting_resets.clear();
+            if !std::mem::take(&mut world.nodes[node].suspends).is_empty() {
+                world.set_clock(node, |clock, now| clock.stand(now, false));
+            }
             world.record(node, What::Crashed);
         });
     }
 
     /// One reason less to stand still.
     fn resume(&self, node: usize, place: usize) {
-        let goes_on = with(|world| {
+        let (goes_on, moved) = with(|world| {
+            // A suspend within a pause ends in its own time: the machine's clock goes on, and
+            // the process stands still.
+            let suspends = &mut world.nodes[node].suspends;
+            let moved = suspends.remove(&place) && suspends.is_empty();
+            if moved {
+                world.set_clock(node, |clock, now| clock.stand(now, false));
+            }
             let resumed = &mut world.nodes[node];
             // A crash has ended every pause already; a later one is not this fault's to end.
             if !resumed.pauses.remove(&place) || !resumed.pauses.is_empty() {
-                return false;
+                return (false, moved);
             }
             let resets = std::mem::take(&mut resumed.waiting_resets);
             world.record(node, What::Resumed);
@@ -174,10 +255,44 @@ pub(super) trait Ground {
                 // Due now, but after everything that is ready has run.
                 world.push(world.now, DueWhat::Reset(Box::new(reset)));
             }
-            true
+            (true, moved)
         });
         if goes_on {
             self.go_on(node);
         }
+        if moved {
+            // The wall clock has gone on alone, which is as good as a step.
+            world::wake_expiry(node);
+        }
+    }
+}
+
+/// A server's keys go. Its process does it: not while it stands still, and never if it is dead.
+fn empty(node: usize, cause: Cause) {
+    match with(|world| (world.nodes[node].alive, world.nodes[node].pauses.is_empty())) {
+        (false, _) => {}
+        (true, true) => redis::node::empty(node, cause),
+        (true, false) => {
+            world::spawn(node, async move { redis::node::empty(node, cause) });
+        }
+    }
+}
+
+/// A fault makes the segments between two sides late.
+fn worsen(place: usize, a: &[NodeId], b: &[NodeId], kind: Kind) {
+    with(|world| {
+        for (one, other) in pairs(world, a, b) {
+            world.worsen(place, one, other, kind);
+            world.worsen(place, other, one, kind);
+        }
+    });
+}
+
+impl World {
+    /// Changes a node's clock, and when its timers are due.
+    fn set_clock(&mut self, node: usize, change: impl FnOnce(&mut Clock, Millis)) {
+        let now = self.now;
+        change(&mut self.nodes[node].clock, now);
+        self.set_timers_anew(node);
     }
 }

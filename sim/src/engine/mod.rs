@@ -14,7 +14,7 @@ use std::rc::Rc;
 use futures_util::future::LocalBoxFuture;
 
 pub use event::Event;
-pub(crate) use event::{Net, TimerSlot};
+pub(crate) use event::Net;
 pub(crate) use stock::Stock;
 pub use stock::Turmoil;
 

@@ -17,6 +17,7 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 use super::event::Played;
 use crate::lanes::{Lane, Purpose};
 use crate::net::owner;
+use crate::weather::{Kind, Weather};
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId};
 
@@ -36,13 +37,44 @@ pub(crate) struct Network {
 const BULK: usize = 4096;
 
 struct Link {
-    lane: Lane,
-    /// When the last segment arrives.
-    last: Millis,
+    course: Course,
+    /// How many faults refuse connections that are made over it.
+    refuses: u32,
     holds: u32,
     /// What has come to the end of the link and waits, the oldest first.
     held: VecDeque<Box<Packet>>,
     swallows: u32,
+}
+
+/// When what is sent from one node to another arrives: a FIFO.
+#[derive(Debug)]
+pub(super) struct Course {
+    lane: Lane,
+    /// When the last segment arrives.
+    last: Millis,
+    pub(super) weather: Weather,
+}
+
+impl Course {
+    pub(super) fn new(seed: u64, from: usize, to: usize) -> Self {
+        Self {
+            lane: Lane::new(seed, Purpose::Network, (from as u64) << 32 | to as u64),
+            last: 0,
+            weather: Weather::default(),
+        }
+    }
+
+    /// When a segment that leaves now arrives. `opens` says whether it opens a connection.
+    pub(super) fn arrival(
+        &mut self,
+        now: Millis,
+        latency: &RangeInclusive<Millis>,
+        opens: bool,
+    ) -> Millis {
+        let takes = self.lane.within(latency) + self.weather.delay(now, opens);
+        self.last = self.last.max(now + takes);
+        self.last
+    }
 }
 
 impl Network {
@@ -60,20 +92,18 @@ impl Network {
     fn link(&mut self, from: usize, to: usize) -> &mut Link {
         let seed = self.seed;
         self.links.entry((from, to)).or_insert_with(|| Link {
-            lane: Lane::new(seed, Purpose::Network, (from as u64) << 32 | to as u64),
-            last: 0,
+            course: Course::new(seed, from, to),
+            refuses: 0,
             holds: 0,
             held: VecDeque::new(),
             swallows: 0,
         })
     }
 
-    /// When a segment that leaves now arrives.
-    fn arrival(&mut self, now: Millis, from: usize, to: usize) -> Millis {
+    /// When a segment that leaves now arrives. `opens` says whether it opens a connection.
+    fn arrival(&mut self, now: Millis, from: usize, to: usize, opens: bool) -> Millis {
         let latency = self.latency.clone();
-        let link = self.link(from, to);
-        link.last = link.last.max(now + link.lane.within(&latency));
-        link.last
+        self.link(from, to).course.arrival(now, &latency, opens)
     }
 }
 
@@ -81,8 +111,9 @@ impl World {
     fn send(&mut self, segment: Packet) {
         let (from, to) = (owner(segment.src).0, owner(segment.dst).0);
         let network = &mut self.net.network;
-        network.bulk |= tcp(&segment).payload.len() >= BULK;
-        let arrives = network.arrival(self.now, from, to);
+        let TcpSegment { flags, payload, .. } = tcp(&segment);
+        network.bulk |= payload.len() >= BULK;
+        let arrives = network.arrival(self.now, from, to, flags.syn);
         self.push(arrives, DueWhat::Segment(Box::new(segment)));
     }
 
@@ -135,6 +166,51 @@ impl World {
             self.push(self.now, DueWhat::Held(from, to));
         }
         None
+    }
+
+    /// A machine loses its power, or has it again.
+    pub(super) fn darken(&mut self, node: usize, dark: bool) {
+        if self.nodes[node].dark == dark {
+            return;
+        }
+        self.nodes[node].dark = dark;
+        if let Some(stock) = &mut self.stock {
+            stock.darken(node, dark);
+        }
+    }
+
+    /// From now on no connection can be made from `from` to `to`.
+    pub(super) fn refuse(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.refuses += 1);
+        }
+        self.net.network.link(from, to).refuses += 1;
+    }
+
+    /// One reason less to refuse connections.
+    pub(super) fn accept(&mut self, from: usize, to: usize) {
+        if let Some(stock) = &mut self.stock {
+            return stock.change(from, to, |road| road.refuses -= 1);
+        }
+        self.net.network.link(from, to).refuses -= 1;
+    }
+
+    /// A fault makes segments from `from` to `to` late, from now on.
+    pub(super) fn worsen(&mut self, fault: usize, from: usize, to: usize, kind: Kind) {
+        let seed = self.setup.seed;
+        self.weather(from, to).begin(seed, fault, (from, to), kind);
+    }
+
+    /// And it no longer does.
+    pub(super) fn clear(&mut self, fault: usize, from: usize, to: usize) {
+        self.weather(from, to).end(fault);
+    }
+
+    fn weather(&mut self, from: usize, to: usize) -> &mut Weather {
+        match &mut self.stock {
+            Some(stock) => stock.weather(from, to),
+            None => &mut self.net.network.link(from, to).course.weather,
+        }
     }
 
     /// From now on segments from `from` to `to` vanish. The connections must be reset
@@ -215,7 +291,9 @@ impl Played<'_> {
                 .map(|place| is_superseded(&outgoing[place], &outgoing[place + 1..]))
                 .collect();
             for (packet, superseded) in outgoing.drain(..).zip(superseded) {
-                if !is_bare_ack(&packet) {
+                if with(|world| world.nodes[owner(packet.src).0].dark) {
+                    // What has not left a machine before it loses power never does.
+                } else if !is_bare_ack(&packet) {
                     with(|world| world.send(packet));
                 } else if !superseded && with(|world| world.lives(packet.dst)) {
                     self.guard.deliver(packet);
@@ -260,13 +338,17 @@ impl Played<'_> {
                 return None;
             }
             if !world.lives(packet.dst) {
-                if !rst {
+                if !rst && !world.nodes[to].dark {
                     let seq = if ack { segment_ack(&packet) } else { 0 };
                     world.send(reset_segment(target, source, seq));
                 }
                 return None;
             }
             if syn && !ack {
+                if world.net.network.link(from, to).refuses > 0 {
+                    world.send(reset_segment(target, source, 0));
+                    return None;
+                }
                 world.net.network.connections.insert((source, target));
             }
             Some(packet)

@@ -213,7 +213,7 @@ fn flush(call: &mut Call<'_>, databases: std::ops::Range<usize>) -> Reply {
         _ => return Reply::SYNTAX_ERROR,
     }
     for db in databases {
-        call.machine.flush(db);
+        call.machine.flush(db, Cause::Command);
     }
     Reply::OK
 }

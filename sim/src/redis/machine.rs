@@ -98,6 +98,8 @@ pub enum Cause {
     Command,
     /// Its deadline passed, and it was looked at or the active cycle came by.
     Expiry,
+    /// The server needed the memory.
+    Eviction,
 }
 
 impl Machine {
@@ -214,8 +216,15 @@ impl Machine {
         true
     }
 
+    /// Deletes every key of every database.
+    pub(crate) fn empty(&mut self, cause: Cause) {
+        for db in 0..self.databases.len() {
+            self.flush(db, cause);
+        }
+    }
+
     /// Deletes every key of `db`.
-    pub(crate) fn flush(&mut self, db: usize) {
+    pub(crate) fn flush(&mut self, db: usize, cause: Cause) {
         let Some(keys) = self.databases.get_mut(db) else {
             return;
         };
@@ -223,11 +232,10 @@ impl Machine {
             if let Some(deadline) = before.deadline {
                 self.deadlines.remove(&(deadline, db, key.clone()));
             }
-            let (before, cause) = (Some(before), Cause::Command);
             self.changes.push(Change {
                 db,
                 key,
-                before,
+                before: Some(before),
                 after: None,
                 cause,
             });

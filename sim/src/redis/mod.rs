@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Deliberately absent: hashes, lists, sets, sorted sets and streams; transactions, publish and
-//! subscribe, blocking commands; persistence, replication, eviction; access control beyond the
+//! subscribe, blocking commands; persistence, replication, limits of memory; access control beyond the
 //! default user without a password. A command that is absent is unknown, as in an older server.
 //!
 //! Known differences from a real server, beyond what is absent:

@@ -104,7 +104,7 @@ impl Server {
             world.record(self.node, What::Executed { by, command });
         });
         refuse_to_judge(request, &reply);
-        self.record(machine.take_changes(), Some(peer));
+        record(self.node, machine.take_changes(), Some(peer));
         let next = machine.next_deadline();
         if next.is_some_and(|next| self.awaited.get().is_none_or(|awaited| next < awaited)) {
             world::wake_expiry(self.node);
@@ -113,45 +113,62 @@ impl Server {
     }
 
     /// How long until the cycle that deletes the next key, as the wall clock goes now, and
-    /// the world's time then.
+    /// what the monotonic clock shows then.
     fn next_cycle(&self) -> Option<(Millis, Millis)> {
         let deadline = self.machine.borrow().next_deadline();
         self.awaited.set(deadline);
-        let (now, wall) = with(|world| (world.now, world.wall(self.node)));
+        let (now, wall) = with(|world| (world.monotonic(self.node), world.wall(self.node)));
         let due = now + deadline?.saturating_sub(wall);
         let at = (due / CYCLE + 1) * CYCLE;
         Some((at - now, at))
     }
+}
 
-    fn record(&self, changes: Vec<Change>, peer: Option<usize>) {
-        // Locks live in database 0, which every connection starts with.
-        for Change {
-            key,
-            before,
-            after,
-            cause,
-            ..
-        } in changes.into_iter().filter(|c| c.db == 0)
-        {
-            with(|world| {
-                let by = match cause {
-                    Cause::Command => peer.map(|peer| world.nodes[peer].id),
-                    Cause::Expiry => None,
-                };
-                let key = String::from_utf8_lossy(&key).into_owned();
-                let (before, after) = (before.map(stored), after.map(stored));
-                world.record(
-                    self.node,
-                    What::Changed {
-                        by,
-                        key,
-                        before,
-                        after,
-                    },
-                );
-            });
-        }
+/// Writes into the history what changed in a server's memory, and by the command of which node.
+fn record(node: usize, changes: Vec<Change>, peer: Option<usize>) {
+    // Locks live in database 0, which every connection starts with.
+    for Change {
+        key,
+        before,
+        after,
+        cause,
+        ..
+    } in changes.into_iter().filter(|c| c.db == 0)
+    {
+        with(|world| {
+            let by = match cause {
+                Cause::Command => peer.map(|peer| world.nodes[peer].id),
+                Cause::Expiry | Cause::Eviction => None,
+            };
+            let key = String::from_utf8_lossy(&key).into_owned();
+            let (before, after) = (before.map(stored), after.map(stored));
+            world.record(
+                node,
+                What::Changed {
+                    by,
+                    key,
+                    before,
+                    after,
+                },
+            );
+        });
     }
+}
+
+/// Takes every key of a server away: an operator's FLUSHALL is a command that no client sent, an
+/// eviction is none.
+pub(crate) fn empty(node: usize, cause: Cause) {
+    let machine = with(|world| {
+        let what = match cause {
+            Cause::Eviction => What::Evicted,
+            Cause::Command | Cause::Expiry => What::Flushed,
+        };
+        world.record(node, what);
+        world.nodes[node].machine.clone()
+    });
+    let mut machine = machine.borrow_mut();
+    machine.empty(cause);
+    record(node, machine.take_changes(), None);
 }
 
 fn stored(entry: Entry) -> Stored {
@@ -167,7 +184,7 @@ fn stored(entry: Entry) -> Stored {
 async fn expire(server: Rc<Server>) {
     loop {
         let (planned, mut sleep) = match server.next_cycle() {
-            Some((in_time, at)) => (Some(at), Some(Sleep::new(in_time))),
+            Some((in_time, at)) => (Some(at), Some(Sleep::new(server.node, in_time))),
             None => (None, None),
         };
         let slept = poll_fn(|context| {
@@ -190,6 +207,6 @@ async fn expire(server: Rc<Server>) {
         let wall = with(|world| world.wall(server.node));
         let mut machine = server.machine.borrow_mut();
         machine.expire_due(wall);
-        server.record(machine.take_changes(), None);
+        record(server.node, machine.take_changes(), None);
     }
 }

@@ -16,16 +16,41 @@ pub const LOCK: NodeId = NodeId::Lock(1);
 pub const FIRST: NodeId = NodeId::Client(1);
 pub const SECOND: NodeId = NodeId::Client(2);
 
-/// What programs note while they run.
+/// What programs note while they run. A program knows its own clock alone, so a note leaves a
+/// mark in the history, which knows the world's time.
 #[derive(Clone, Default)]
-pub struct Notes(Rc<RefCell<Vec<(Millis, NodeId, String)>>>);
+pub struct Notes(Rc<RefCell<Vec<(NodeId, String)>>>);
 
 impl Notes {
     pub fn note(&self, client: Client, text: impl Into<String>) {
-        let note = (client.now(), client.node(), text.into());
-        self.0.borrow_mut().push(note);
+        let section = self.0.borrow().len() as u32;
+        let takes = MARK;
+        client.record(What::Working { section, takes });
+        self.0.borrow_mut().push((client.node(), text.into()));
+    }
+
+    /// The notes with their times. Takes their marks out of the history.
+    fn read(&self, history: &mut History) -> Vec<(Millis, NodeId, String)> {
+        let mut notes: Vec<_> = self.0.take().into_iter().map(Some).collect();
+        let mut read = Vec::new();
+        history.events.retain(|event| {
+            let What::Working {
+                takes: MARK,
+                section,
+            } = event.what
+            else {
+                return true;
+            };
+            let (by, text) = notes[section as usize].take().expect("marked once");
+            read.push((event.at, by, text));
+            false
+        });
+        read
     }
 }
+
+/// No work takes so long.
+const MARK: Millis = Millis::MAX;
 
 /// A world that was played. A failing test prints what replays it.
 pub struct Watched {
@@ -137,10 +162,10 @@ pub fn play_on(
     program: impl Fn(Client, Notes) -> LocalBoxFuture<'static, ()>,
 ) -> Watched {
     let notes = Notes::default();
-    let history = engine
+    let mut history = engine
         .run(&setup, &|client| program(client, notes.clone()))
         .unwrap_or_else(|failed| panic!("{failed} in {setup:?}"));
-    let notes = notes.0.take();
+    let notes = notes.read(&mut history);
     Watched {
         setup,
         history,
@@ -164,13 +189,57 @@ pub fn pause(node: NodeId, lasts: Millis) -> Fault {
     }
 }
 
+pub fn suspend(node: NodeId, lasts: Millis) -> Fault {
+    Fault::Suspend {
+        nodes: vec![node],
+        lasts,
+    }
+}
+
 pub fn crash(node: NodeId) -> Fault {
     Fault::Crash { nodes: vec![node] }
+}
+
+pub fn power_loss(node: NodeId) -> Fault {
+    Fault::PowerLoss { nodes: vec![node] }
+}
+
+pub fn flush(node: NodeId) -> Fault {
+    Fault::Flush { nodes: vec![node] }
+}
+
+pub fn evict(node: NodeId) -> Fault {
+    Fault::Evict { nodes: vec![node] }
 }
 
 pub fn hold(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
     let (a, b) = (vec![a], vec![b]);
     Fault::Hold { a, b, lasts }
+}
+
+pub fn one_way(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::OneWay { a, b, lasts }
+}
+
+pub fn refuse(a: NodeId, b: NodeId, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Refuse { a, b, lasts }
+}
+
+pub fn slow(a: NodeId, b: NodeId, by: Millis, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Slow { a, b, by, lasts }
+}
+
+pub fn loss(a: NodeId, b: NodeId, percent: u32, lasts: Millis) -> Fault {
+    let (a, b) = (vec![a], vec![b]);
+    Fault::Loss {
+        a,
+        b,
+        percent,
+        lasts,
+    }
 }
 
 pub fn reset(a: NodeId, b: NodeId) -> Fault {
@@ -190,7 +259,22 @@ pub fn clock_step(node: NodeId, by: i64) -> Fault {
     }
 }
 
-/// Waits until a time of the world.
+pub fn clock_rate(node: NodeId, ppm: i64) -> Fault {
+    Fault::ClockRate {
+        nodes: vec![node],
+        ppm,
+    }
+}
+
+pub fn clock_offset(node: NodeId, by: i64) -> Fault {
+    Fault::ClockOffset {
+        nodes: vec![node],
+        by,
+    }
+}
+
+/// Waits until the client's monotonic clock shows a time, which is the world's unless a fault has
+/// touched it.
 pub async fn until(client: Client, time: Millis) {
     client.sleep(time.saturating_sub(client.now())).await;
 }

@@ -21,9 +21,9 @@ use futures_util::future::LocalBoxFuture;
 use tokio::task::{AbortHandle, LocalSet};
 
 use super::super::faults::Ground;
-use super::{Failed, Inside, roads};
+use super::{Failed, Inside, Stock, roads};
 use crate::Millis;
-use crate::world::{Tag, World, with};
+use crate::world::{Tag, World, with, with_any};
 
 /// One node's host.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub(super) struct Host {
     parked: Vec<Waker>,
     tasks: BTreeMap<u64, AbortHandle>,
     spawned: u64,
+    /// Who sleeps.
+    naps: BTreeMap<u64, Waker>,
 }
 
 impl Host {
@@ -49,7 +51,7 @@ impl Host {
         }
     }
 
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -92,6 +94,18 @@ pub(super) async fn run(node: usize) -> turmoil::Result {
             })
             .await;
         }
+        // Without power nobody closes its connections.
+        poll_fn(|context| {
+            with(|world| {
+                let stock = world.stock();
+                if !stock.is_fading(node) {
+                    return Poll::Ready(());
+                }
+                stock.hosts[node].waker = Some(context.waker().clone());
+                Poll::Pending
+            })
+        })
+        .await;
         drop(local);
         end(node);
     }
@@ -215,6 +229,69 @@ pub(crate) fn strike_here() {
     }
     if any {
         roads::apply(None);
+    }
+}
+
+/// Waits until a node's monotonic clock shows a time. tokio keeps the world's time, and is asked
+/// anew when the clock changes.
+pub(crate) struct Nap {
+    node: usize,
+    until: Millis,
+    number: u64,
+    /// The world's time that it waits for.
+    timer: Option<(Millis, Pin<Box<tokio::time::Sleep>>)>,
+}
+
+impl Stock {
+    pub(crate) fn nap(&mut self, node: usize, until: Millis) -> Nap {
+        self.naps += 1;
+        Nap {
+            node,
+            until,
+            number: self.naps,
+            timer: None,
+        }
+    }
+
+    /// A node's clock has changed: everyone looks again.
+    pub(crate) fn wake_naps(&self, node: usize) {
+        self.hosts[node].naps.values().for_each(Waker::wake_by_ref);
+    }
+}
+
+impl Nap {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let (now, at) = with(|world| {
+            let waker = context.waker().clone();
+            world.stock().hosts[self.node]
+                .naps
+                .insert(self.number, waker);
+            let clock = &world.nodes[self.node].clock;
+            (world.now, clock.monotonic_shows(self.until))
+        });
+        let Some(at) = at else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        if at <= now {
+            return Poll::Ready(());
+        }
+        let timer = self.timer.take().filter(|(known, _)| *known == at);
+        let (_, timer) = self
+            .timer
+            .insert(timer.unwrap_or_else(|| (at, sleep(at - now))));
+        timer.as_mut().poll(context)
+    }
+}
+
+impl Drop for Nap {
+    fn drop(&mut self) {
+        // At the end of a run the world may be gone before its futures.
+        with_any(|world| {
+            if let Some(stock) = &mut world.stock {
+                stock.hosts[self.node].naps.remove(&self.number);
+            }
+        });
     }
 }
 

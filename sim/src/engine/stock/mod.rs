@@ -6,7 +6,8 @@
 //! costs. Code that calls `tokio::time` and `tokio::spawn` itself runs on it unchanged.
 //!
 //! Faults map to what turmoil offers: a hold is `hold` and `release`, a road that swallows what
-//! comes is `partition_oneway`. turmoil cannot reset a connection, refuse one, or make the
+//! comes is `partition_oneway`. A pair of nodes between which it is ever slow or lossy is held for
+//! the whole run, and each of its segments is let go in its own time. turmoil cannot reset a connection, refuse one, or make the
 //! answer to a SYN cross a link; those few things are done where our sockets meet its own,
 //! see [`wire`].
 //!
@@ -23,7 +24,7 @@ use std::time::SystemTime;
 
 use turmoil::{Builder, Sim};
 
-pub(crate) use hosts::{sleep, spawn, stands, strike_here};
+pub(crate) use hosts::{Nap, spawn, stands, strike_here};
 pub(crate) use wire::{Wire, WireListener};
 
 use super::faults::Ground;
@@ -39,6 +40,7 @@ pub struct Turmoil;
 pub(crate) struct Stock {
     hosts: Vec<hosts::Host>,
     roads: roads::Roads,
+    naps: u64,
     /// What a task panicked with.
     failed: Option<Failed>,
 }
@@ -52,9 +54,11 @@ impl Engine for Turmoil {
         let mut world = World::new(setup);
         world.push_strikes();
         let hosts = world.nodes.iter().map(|_| hosts::Host::default()).collect();
+        let roads = roads::Roads::new(setup, |node| world.index(node));
         world.stock = Some(Box::new(Stock {
             hosts,
-            roads: roads::Roads::new(setup.seed, setup.latency.clone()),
+            roads,
+            naps: 0,
             failed: None,
         }));
         world::install(Some(world));
@@ -101,6 +105,7 @@ fn play(program: &Program<'_>) {
     let mut sim = build(&setup);
     sim.set_message_latency_curve(CURVE);
     let ground = Outside(program);
+    ground.strike_before_anything();
     let ids: Vec<NodeId> = with(|world| world.nodes.iter().map(|node| node.id).collect());
     // Servers first: whoever connects at 0 ms finds them listening.
     let (clients, servers): (Vec<_>, Vec<_>) = ids
@@ -125,6 +130,7 @@ fn play(program: &Program<'_>) {
         }
         roads::before_step(&sim);
         sim.step().expect("our hosts' software returns no errors");
+        roads::after_step(&sim);
         if with(|world| world.stock().failed.is_some()) {
             return;
         }

@@ -3,18 +3,26 @@
 //! turmoil has links between pairs of hosts, with a state for each direction. What a pair
 //! should be follows from the faults that count on each of its two roads; [`apply`] tells it to
 //! turmoil.
+//!
+//! turmoil draws one latency for all that a pair sends, and has no draws of a fault's own. So a
+//! pair between which it is ever slow or lossy is *guided*: turmoil holds whatever it sends, and
+//! [`before_step`] lets each segment go in the millisecond that its [`Course`] says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::task::Waker;
 
-use turmoil::Sim;
+use turmoil::{Protocol, Segment, Sim};
 
+use super::super::Setup;
+use super::super::network::Course;
 use super::Stock;
-use crate::Millis;
+use crate::fault::Fault;
 use crate::lanes::{Lane, Purpose};
+use crate::weather::Weather;
 use crate::world::{World, with};
+use crate::{Millis, NodeId};
 
 /// All roads of a world and the connections over them.
 pub(super) struct Roads {
@@ -24,6 +32,9 @@ pub(super) struct Roads {
     /// For the answers that turmoil does not send as segments.
     lane: Lane,
     roads: BTreeMap<(usize, usize), Road>,
+    guided: BTreeMap<(usize, usize), Guided>,
+    /// Machines without power of which something is still under way.
+    fading: BTreeSet<usize>,
     /// Pairs that turmoil has not been told of.
     changed: BTreeSet<(usize, usize)>,
     /// Roads that are open, though segments on them were held together with those of the
@@ -41,7 +52,23 @@ pub(super) struct Roads {
 pub(crate) struct Road {
     pub(crate) holds: u32,
     pub(crate) swallows: u32,
+    /// Machines without power at its ends.
+    pub(crate) darks: u32,
     pub(crate) refuses: u32,
+}
+
+impl Road {
+    /// Whether what is sent over it never arrives.
+    pub(super) fn is_lost(self) -> bool {
+        self.swallows > 0 || self.darks > 0
+    }
+}
+
+/// The segments of a road that are let go one by one.
+struct Guided {
+    course: Course,
+    /// When those arrive that turmoil holds, the oldest first.
+    arrivals: VecDeque<Millis>,
 }
 
 /// One end of a connection.
@@ -56,13 +83,35 @@ pub(super) struct End {
 }
 
 impl Roads {
-    pub(super) fn new(seed: u64, latency: RangeInclusive<Millis>) -> Self {
+    /// The roads of a world. `index` says which node is which.
+    pub(super) fn new(setup: &Setup, index: impl Fn(NodeId) -> usize) -> Self {
+        let mut guided = BTreeMap::new();
+        for planned in &setup.plan.0 {
+            let (Fault::Slow { a, b, .. } | Fault::Loss { a, b, .. }) = &planned.fault else {
+                continue;
+            };
+            let pairs = a
+                .iter()
+                .flat_map(|one| b.iter().map(move |other| (one, other)));
+            for (one, other) in pairs.filter(|(one, other)| one != other) {
+                let (one, other) = (index(*one), index(*other));
+                for (from, to) in [(one, other), (other, one)] {
+                    guided.entry((from, to)).or_insert_with(|| Guided {
+                        course: Course::new(setup.seed, from, to),
+                        arrivals: VecDeque::new(),
+                    });
+                }
+            }
+        }
         Self {
             addresses: BTreeMap::new(),
-            latency,
-            lane: Lane::new(seed, Purpose::Network, u64::MAX),
+            latency: setup.latency.clone(),
+            lane: Lane::new(setup.seed, Purpose::Network, u64::MAX),
             roads: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            // turmoil hears of them before the first step.
+            changed: guided.keys().filter(|(a, b)| a < b).copied().collect(),
+            guided,
+            fading: BTreeSet::new(),
             opened: Vec::new(),
             ends: Vec::new(),
             resets: Vec::new(),
@@ -89,13 +138,74 @@ impl Roads {
         self.roads.get(&(from, to)).copied().unwrap_or_default()
     }
 
-    /// How long an answer takes that is no segment.
-    pub(super) fn delay(&mut self) -> Millis {
-        self.lane.within(&self.latency)
+    /// How long the answer to a SYN takes, which is no segment.
+    pub(super) fn answers(&mut self, now: Millis, from: usize, to: usize) -> Millis {
+        match self.guided.get_mut(&(from, to)) {
+            Some(guided) => guided.course.arrival(now, &self.latency, true) - now,
+            None => self.lane.within(&self.latency),
+        }
+    }
+
+    /// Says for every segment that turmoil holds on a guided road whether it has come to its
+    /// end. Segments must be asked for in the order in which they were sent, from the oldest on:
+    /// `place` counts them. One that was not asked for before has just been sent.
+    fn has_come(&mut self, way: (usize, usize), place: usize, now: Millis, opens: bool) -> bool {
+        let holds = self.road(way.0, way.1).holds > 0;
+        let Some(guided) = self.guided.get_mut(&way) else {
+            return false;
+        };
+        if place == guided.arrivals.len() {
+            let arrives = guided.course.arrival(now, &self.latency, opens);
+            guided.arrivals.push_back(arrives);
+        }
+        !holds && guided.arrivals[place] <= now
     }
 }
 
 impl Stock {
+    /// The weather on a guided road.
+    pub(crate) fn weather(&mut self, from: usize, to: usize) -> &mut Weather {
+        let guided = self.roads.guided.get_mut(&(from, to));
+        &mut guided
+            .expect("the plan says where it is slow")
+            .course
+            .weather
+    }
+
+    /// A machine has lost its power, or has it again: whatever is sent to it is lost, and later
+    /// what its dead process sends when it is dropped.
+    pub(crate) fn darken(&mut self, node: usize, dark: bool) {
+        let others = (0..self.hosts.len()).filter(|other| *other != node);
+        let was_fading = self.roads.fading.remove(&node);
+        for other in others {
+            if dark {
+                self.change(other, node, |road| road.darks += 1);
+                continue;
+            }
+            self.change(other, node, |road| road.darks -= 1);
+            if !was_fading {
+                self.change(node, other, |road| road.darks -= 1);
+            }
+        }
+        if dark {
+            self.roads.fading.insert(node);
+        }
+    }
+
+    /// Nothing more comes from a machine without power.
+    fn shut(&mut self, node: usize) {
+        self.roads.fading.remove(&node);
+        for other in (0..self.hosts.len()).filter(|other| *other != node) {
+            self.change(node, other, |road| road.darks += 1);
+        }
+        self.hosts[node].wake();
+    }
+
+    /// Whether a machine has lost its power, and something is still under way that it has sent.
+    pub(super) fn is_fading(&self, node: usize) -> bool {
+        self.roads.fading.contains(&node)
+    }
+
     /// Changes what counts against segments from `from` to `to`.
     pub(crate) fn change(&mut self, from: usize, to: usize, change: impl FnOnce(&mut Road)) {
         change(self.roads.roads.entry((from, to)).or_default());
@@ -137,7 +247,8 @@ pub(super) fn apply(sim: Option<&Sim<'_>>) {
                 [(one, other), (other, one)].map(|(from, to)| roads.road(from, to)),
             )
         });
-        let any_held = roads.iter().any(|road| road.holds > 0);
+        let guided = with(|world| world.stock().roads.guided.contains_key(&(one, other)));
+        let any_held = guided || roads.iter().any(|road| road.holds > 0);
         match (sim, any_held) {
             (Some(sim), true) => sim.hold(a, b),
             (None, true) => turmoil::hold(a, b),
@@ -149,10 +260,10 @@ pub(super) fn apply(sim: Option<&Sim<'_>>) {
             (roads[1], b, a, (other, one)),
         ] {
             match (road, sim) {
-                (Road { swallows: 1.., .. }, Some(sim)) => sim.partition_oneway(from, to),
-                (Road { swallows: 1.., .. }, None) => turmoil::partition_oneway(from, to),
+                (road, Some(sim)) if road.is_lost() => sim.partition_oneway(from, to),
+                (road, None) if road.is_lost() => turmoil::partition_oneway(from, to),
                 (Road { holds: 1.., .. }, _) => {}
-                (_, sim) if any_held => {
+                (_, sim) if any_held && !guided => {
                     match sim {
                         Some(sim) => sim.repair_oneway(from, to),
                         None => turmoil::repair_oneway(from, to),
@@ -185,8 +296,69 @@ pub(super) fn before_step(sim: &Sim<'_>) {
             }
         });
     }
+    guide(sim, true);
+    fade(sim);
     let wakers = with(World::deliver_resets);
     wakers.into_iter().for_each(Waker::wake);
+}
+
+/// Draws how long those segments take that have been sent in a step.
+pub(super) fn after_step(sim: &Sim<'_>) {
+    guide(sim, false);
+}
+
+/// Looks after guided roads, and lets go what has come to their ends.
+fn guide(sim: &Sim<'_>, lets_go: bool) {
+    if with(|world| world.stock().roads.guided.is_empty()) {
+        return;
+    }
+    let mut places: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
+    sim.links(|links| {
+        for sent in links.flatten() {
+            let (source, target) = sent.pair();
+            let opens = matches!(sent.protocol(), Protocol::Tcp(Segment::Syn(_)));
+            let goes = with(|world| {
+                let now = world.now;
+                let roads = &mut world.stock().roads;
+                let way = (roads.node(source.ip()), roads.node(target.ip()));
+                let (place, gone) = places.entry(way).or_default();
+                let goes = roads.has_come(way, *place, now, opens) && lets_go;
+                *place += 1;
+                *gone += usize::from(goes);
+                goes
+            });
+            if goes {
+                sent.deliver();
+            }
+        }
+    });
+    with(|world| {
+        let guided = &mut world.stock().roads.guided;
+        for (way, (_, gone)) in places {
+            if let Some(guided) = guided.get_mut(&way) {
+                guided.arrivals.drain(..gone);
+            }
+        }
+    });
+}
+
+/// Shuts the roads that lead away from a machine without power, once everything has arrived that
+/// had left it: turmoil loses what is under way on a road that is shut.
+fn fade(sim: &Sim<'_>) {
+    let mut silent = with(|world| world.stock().roads.fading.clone());
+    if silent.is_empty() {
+        return;
+    }
+    sim.links(|links| {
+        for sent in links.flatten() {
+            let (source, _) = sent.pair();
+            silent.remove(&with(|world| world.stock().roads.node(source.ip())));
+        }
+    });
+    for node in silent {
+        with(|world| world.stock().shut(node));
+    }
+    apply(Some(sim));
 }
 
 impl World {
@@ -198,8 +370,8 @@ impl World {
         for (arrives, place) in resets {
             let (node, peer) = (roads.ends[place].node, roads.ends[place].peer);
             let road = roads.road(peer, node);
-            if road.swallows > 0 {
-                // Whatever swallows it ends in another.
+            if road.is_lost() {
+                // Whatever swallows it ends in another, and nobody is told of a power loss.
                 continue;
             }
             // It waits behind what is held.

@@ -32,31 +32,36 @@ enum Way {
     Held,
     /// It is never going to be heard on this connection.
     Swallowed,
+    /// Nor is the end of the fault that keeps it from being heard.
+    Dark,
 }
 
 impl Wire {
     /// Connects `from` to what `to` serves at a port.
     pub(crate) async fn connect(from: usize, to: usize, port: u16) -> io::Result<Self> {
-        let (address, there, [go, back]) = with(|world| {
-            let roads = &mut world.stock().roads;
-            let (there, delays) = (roads.road(from, to), [(); 2].map(|()| roads.delay()));
-            (roads.address(to), there, delays)
+        let (address, there) = with(|world| {
+            let roads = &world.stock().roads;
+            (roads.address(to), roads.road(from, to))
         });
-        if there.refuses > 0 {
-            sleep(go + back).await;
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        if there.swallows > 0 {
+        if there.is_lost() {
             // turmoil would refuse it; in truth nobody hears of it.
             return pending().await;
         }
         let connected = TcpStream::connect(SocketAddr::new(address, port)).await;
+        let (refused, back) = with(|world| {
+            let now = world.now;
+            let roads = &mut world.stock().roads;
+            let refused = roads.road(from, to).refuses > 0;
+            (refused, roads.answers(now, to, from))
+        });
         sleep(back).await;
         let way = || {
             with(|world| {
                 let roads = &world.stock().roads;
                 let (there, back) = (roads.road(from, to), roads.road(to, from));
-                if back.swallows > 0 || connected.is_err() && there.swallows > 0 {
+                if back.darks > 0 {
+                    Way::Dark
+                } else if back.swallows > 0 || connected.is_err() && there.swallows > 0 {
                     Way::Swallowed
                 } else if back.holds > 0 {
                     Way::Held
@@ -65,11 +70,12 @@ impl Wire {
                 }
             })
         };
-        let mut was_swallowed = false;
+        let (mut was_swallowed, mut was_dark) = (false, false);
         poll_fn(|context| {
             let way = way();
             was_swallowed |= matches!(way, Way::Swallowed);
-            if matches!(way, Way::Open) {
+            was_dark |= matches!(way, Way::Dark);
+            if matches!(way, Way::Open) && !was_dark {
                 return Poll::Ready(());
             }
             with(|world| world.stock().roads.waiting.push(context.waker().clone()));
@@ -80,6 +86,9 @@ impl Wire {
             // Whatever swallows ends in a reset.
             sleep(back).await;
             return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        if refused {
+            return Err(io::ErrorKind::ConnectionRefused.into());
         }
         Ok(Self::new(connected?, from, to))
     }
