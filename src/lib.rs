@@ -64,7 +64,7 @@ pub fn run(
     scenario: &Scenario,
     seed: u64,
 ) -> Result<Run, Failed> {
-    if let Some(reason) = scenario.not_applicable(&algorithm.declares()) {
+    if let Some(reason) = scenario.not_applicable(&algorithm.declares(), &Event) {
         panic!(
             "{} does not apply to {}: {reason}",
             scenario.name,

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Outcome> {
     let picked = pick::scenario(&arguments.scenario, &arguments.set)?;
     let engine = pick::engine(&arguments.engine)?;
     let scenario = &picked.scenario;
-    if let Some(reason) = scenario.not_applicable(&algorithm.declares()) {
+    if let Some(reason) = scenario.not_applicable(&algorithm.declares(), engine) {
         bail!(
             "{} cannot meet {}: {reason}",
             algorithm.name(),

@@ -24,7 +24,7 @@ pub(crate) fn sweep(
         from: 0,
         count: arguments.seeds,
     };
-    let progress = ProgressBar::new(size(algorithms, scenarios, seeds));
+    let progress = ProgressBar::new(size(algorithms, scenarios, seeds, engine));
     let style = "{wide_bar} {human_pos} of {human_len} runs, {per_sec}, {eta} left";
     progress.set_style(ProgressStyle::with_template(style).expect("the template is right"));
     let pool = rayon::ThreadPoolBuilder::new()

@@ -16,7 +16,10 @@ fn played(algorithm: &dyn algorithms::Algorithm, scenario: &str, seed: u64) -> R
 fn every_cell_plays_the_same_twice_also_in_another_thread_and_after_other_runs() {
     for scenario in builtin::all() {
         for algorithm in algorithms::ALL {
-            if scenario.not_applicable(&algorithm.declares()).is_some() {
+            if scenario
+                .not_applicable(&algorithm.declares(), &Event)
+                .is_some()
+            {
                 continue;
             }
             // Two hundred clients take their time; one lock of each shape is enough for them.
@@ -53,7 +56,11 @@ fn two_algorithms_under_one_seed_meet_the_same_trouble() {
         let plans: Vec<_> = algorithms::ALL
             .iter()
             .filter(|algorithm| algorithm.declares().service.servers() == 1)
-            .filter(|algorithm| scenario.not_applicable(&algorithm.declares()).is_none())
+            .filter(|algorithm| {
+                scenario
+                    .not_applicable(&algorithm.declares(), &Event)
+                    .is_none()
+            })
             .map(|algorithm| played(*algorithm, &scenario.name, 5).instance)
             .collect();
         for instance in &plans {

@@ -6,6 +6,7 @@ use reports::timeline::svg;
 use reports::{StoryOptions, story};
 use resvg::usvg::{Group, Node, Options, Rect, Tree, fontdb};
 use scenarios::{Run, Scenario};
+use sim::engine::Event;
 
 /// The first few seeds of every cell. The herds are costly, and all alike.
 fn runs() -> Vec<(Scenario, Run)> {
@@ -13,14 +14,17 @@ fn runs() -> Vec<(Scenario, Run)> {
     for scenario in scenarios::builtin::all() {
         let herd = scenario.clients > 100;
         for algorithm in algorithms::ALL {
-            if scenario.not_applicable(&algorithm.declares()).is_some() {
+            if scenario
+                .not_applicable(&algorithm.declares(), &Event)
+                .is_some()
+            {
                 continue;
             }
             if herd && !["naive", "fenced"].contains(&algorithm.name()) {
                 continue;
             }
             for seed in 0..if herd { 1 } else { 3 } {
-                let run = scenarios::run(*algorithm, &scenario, seed, &sim::engine::Event);
+                let run = scenarios::run(*algorithm, &scenario, seed, &Event);
                 runs.push((scenario.clone(), run.unwrap()));
             }
         }

@@ -185,10 +185,17 @@ pub fn play(
 }
 
 /// How many runs a matrix has.
-pub fn size(algorithms: &[&dyn Algorithm], scenarios: &[Scenario], seeds: Seeds) -> u64 {
+pub fn size(
+    algorithms: &[&dyn Algorithm],
+    scenarios: &[Scenario],
+    seeds: Seeds,
+    engine: &dyn Engine,
+) -> u64 {
     let runs = |scenario: &Scenario| {
-        let applies =
-            |algorithm: &&&dyn Algorithm| scenario.not_applicable(&algorithm.declares()).is_none();
+        let applies = |algorithm: &&&dyn Algorithm| {
+            let declaration = algorithm.declares();
+            scenario.not_applicable(&declaration, engine).is_none()
+        };
         algorithms.iter().filter(applies).count() as u64 * capped(scenario, seeds).count
     };
     scenarios.iter().map(runs).sum()
@@ -215,7 +222,7 @@ fn play_cell(
     let mut cell = Cell {
         algorithm: algorithm.name().to_owned(),
         scenario: scenario.name.clone(),
-        not_applicable: scenario.not_applicable(&algorithm.declares()),
+        not_applicable: scenario.not_applicable(&algorithm.declares(), engine),
         seeds: 0,
         runs: 0,
         vacuous: 0,

@@ -5,6 +5,7 @@
 use std::ops::RangeInclusive;
 
 use algorithms::{Declaration, Service, Settings};
+use sim::engine::Engine;
 use sim::fault::{Data, Point};
 use sim::{Millis, NodeId, weather};
 
@@ -319,8 +320,18 @@ const SECTION_POINTS: &[Point] = &[
 
 impl Scenario {
     /// Why an algorithm cannot meet this scenario, decided from what it declares: a fault
-    /// names a point that it never reaches, or a server that it does not use.
-    pub fn not_applicable(&self, declaration: &Declaration) -> Option<String> {
+    /// names a point that it never reaches, or a server that it does not use. Or why the engine
+    /// cannot play it.
+    pub fn not_applicable(&self, declaration: &Declaration, engine: &dyn Engine) -> Option<String> {
+        self.beyond(declaration).or_else(|| {
+            let (name, most) = (engine.name(), engine.most_clients());
+            let too_many = self.clients > most;
+            too_many.then(|| format!("the {name} engine plays at most {most} clients"))
+        })
+    }
+
+    /// What the scenario asks of an algorithm that it does not have.
+    fn beyond(&self, declaration: &Declaration) -> Option<String> {
         let servers = declaration.service.servers();
         self.faults.iter().find_map(|fault| {
             let missing = fault.kind.roles().into_iter().find_map(|role| match role {

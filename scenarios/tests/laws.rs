@@ -170,7 +170,7 @@ fn in_trouble_every_lock_keeps_the_laws_of_its_family() {
             let troubled = scenario("trouble", work, trouble(seed));
             for algorithm in algorithms::ALL {
                 let declaration = algorithm.declares();
-                if troubled.not_applicable(&declaration).is_some() {
+                if troubled.not_applicable(&declaration, &Event).is_some() {
                     continue;
                 }
                 let run = play(*algorithm, &troubled, seed);
@@ -216,7 +216,10 @@ fn the_same_run_gives_the_same_history_and_verdict() {
     for seed in 0..5 {
         let troubled = scenario("trouble", &Payout, trouble(seed));
         for algorithm in algorithms::ALL {
-            if troubled.not_applicable(&algorithm.declares()).is_none() {
+            if troubled
+                .not_applicable(&algorithm.declares(), &Event)
+                .is_none()
+            {
                 let (one, other) = (
                     play(*algorithm, &troubled, seed),
                     play(*algorithm, &troubled, seed),

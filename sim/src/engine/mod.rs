@@ -52,6 +52,11 @@ pub trait Engine: Sync {
     /// The name on the command line and in reports.
     fn name(&self) -> &'static str;
 
+    /// The most clients that a world may have which it plays.
+    fn most_clients(&self) -> u16 {
+        u16::MAX
+    }
+
     /// Plays one world to its end.
     fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed>;
 }
@@ -78,9 +83,11 @@ impl From<Box<dyn std::any::Any + Send>> for Failed {
     fn from(panic: Box<dyn std::any::Any + Send>) -> Self {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Self {
-            panic: text.unwrap_or_else(|| "?".into()),
+        let mut text = text.unwrap_or_else(|| "?".into());
+        if text.contains("context of a Tokio 1.x runtime") {
+            text += "; code that calls tokio itself runs on the turmoil engine alone";
         }
+        Self { panic: text }
     }
 }
 

@@ -50,6 +50,10 @@ impl Engine for Turmoil {
         "turmoil"
     }
 
+    fn most_clients(&self) -> u16 {
+        MOST_CLIENTS
+    }
+
     fn run(&self, setup: &Setup, program: &Program<'_>) -> Result<History, Failed> {
         let mut world = World::new(setup);
         world.push_strikes();
@@ -76,6 +80,9 @@ impl Engine for Turmoil {
         }
     }
 }
+
+/// In every step turmoil runs every host and looks at the link of every pair.
+const MOST_CLIENTS: u16 = 50;
 
 /// More segments than any program of ours has under way on one connection, and more
 /// connections than it opens at once.
