@@ -37,6 +37,9 @@ pub(crate) enum Verb {
     Matrix(Matrix),
     /// Compare what happens with what the scenarios expect: the gate in CI
     Check(Check),
+    /// Print everything that happens in one run, for `run --verify`
+    #[command(hide = true)]
+    Trace(Trace),
 }
 
 #[derive(Debug, Args)]
@@ -55,7 +58,8 @@ pub(crate) struct List {
 Examples:
   fencepost run naive gc-pause
   fencepost run redlock server-clock-step --seed 3 --plot clocks.png
-  fencepost run renewing slow-work --set ttl=10s --set renew_every=9s")]
+  fencepost run renewing slow-work --set ttl=10s --set renew_every=9s
+  fencepost run fenced gc-pause --seed 7 --verify")]
 pub(crate) struct Run {
     /// The algorithm; see `fencepost list`
     pub(crate) algorithm: String,
@@ -69,7 +73,7 @@ pub(crate) struct Run {
     /// Change a value of the scenario, as in ttl=10s, client.retry=1s..2s, fault.1.lasts=40s
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Play it twice and compare
+    /// Play it again in another thread and in another process, and compare everything that happens
     #[arg(long)]
     pub(crate) verify: bool,
     /// Write the history and the verdict to a file
@@ -88,13 +92,17 @@ pub(crate) struct Run {
 Examples:
   fencepost matrix
   fencepost matrix --seeds 1000 --algorithms naive,redlock --scenarios gc-pause,slow-work
-  fencepost matrix --scenarios my-scenario.toml --out report")]
+  fencepost matrix --scenarios my-scenario.toml --out report
+  fencepost matrix --seeds 20 --verify")]
 pub(crate) struct Matrix {
     #[command(flatten)]
     pub(crate) sweep: Sweep,
     /// The scenarios, by name or path; all built-in ones unless given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
+    /// Play every run twice, in different threads, and compare everything that happens
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Where the report, and a history and a picture of each kind of incident go
     #[arg(long, value_name = "DIR", default_value = "fencepost-report")]
     pub(crate) out: PathBuf,
@@ -114,6 +122,18 @@ pub(crate) struct Check {
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    pub(crate) algorithm: String,
+    pub(crate) scenario: String,
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
 }
 
 /// What `matrix` and `check` play.

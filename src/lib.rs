@@ -19,6 +19,8 @@ use std::path::Path;
 
 pub use {algorithms, reports, scenarios, sim};
 
+pub use scenarios::{FirstDifference, Unverified, Verified};
+
 use scenarios::{BadScenario, Run, Scenario, builtin, load};
 use sim::engine::{Event, Failed};
 
@@ -64,6 +66,48 @@ pub fn run(
     scenario: &Scenario,
     seed: u64,
 ) -> Result<Run, Failed> {
+    must_apply(scenario, algorithm);
+    scenarios::run(algorithm, scenario, seed, &Event)
+}
+
+/// Is a lock deterministic? Plays one run twice on the event engine, the second time in another
+/// thread, and compares everything that happens: every task that runs, every timer, every
+/// segment and all that the history tells.
+///
+/// A lock is not when it acts by anything but its `Client` and the answers that it gets: the
+/// machine's clock or random numbers, the order of a `HashMap`, the branch that an unbiased
+/// `tokio::select!` looks at first, or what a `static` kept from an earlier run. Two plays may
+/// agree by chance, so verify a few seeds:
+///
+/// ```
+/// use fencepost::algorithms::tokened::Tokened;
+///
+/// let scenario = fencepost::scenario("gc-pause").unwrap();
+/// for seed in 0..3 {
+///     let verified = fencepost::verify(&Tokened, &scenario, seed);
+///     assert!(verified.unwrap_or_else(|why| panic!("seed {seed}: {why}")).events() > 0);
+/// }
+/// ```
+///
+/// [`scenarios::verify`](scenarios::verify()) takes another engine.
+///
+/// # Errors
+///
+/// When the plays differ, with the first event in which they do; and when the run fails.
+///
+/// # Panics
+///
+/// When the scenario does not apply to the algorithm, as [`run`] does.
+pub fn verify(
+    algorithm: &dyn algorithms::Algorithm,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<Verified, Unverified> {
+    must_apply(scenario, algorithm);
+    scenarios::verify(algorithm, scenario, seed, &Event)
+}
+
+fn must_apply(scenario: &Scenario, algorithm: &dyn algorithms::Algorithm) {
     if let Some(reason) = scenario.not_applicable(&algorithm.declares(), &Event) {
         panic!(
             "{} does not apply to {}: {reason}",
@@ -71,5 +115,4 @@ pub fn run(
             algorithm.name()
         );
     }
-    scenarios::run(algorithm, scenario, seed, &Event)
 }

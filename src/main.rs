@@ -8,6 +8,7 @@ mod output;
 mod pick;
 mod run;
 mod sweep;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Matrix(arguments) => matrix::matrix(&arguments),
         Verb::Check(arguments) => check::check(&arguments),
+        Verb::Trace(arguments) => trace::trace(&arguments),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

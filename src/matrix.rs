@@ -6,13 +6,13 @@ use std::path::Path;
 use algorithms::Algorithm;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
-use reports::{TableOptions, report_json, run_json, table, timeline};
+use reports::{TableOptions, report_json, run_json, table, timeline, verified_text};
 use scenarios::Scenario;
 use scenarios::matrix::Cell;
 use sim::engine::Engine;
 
 use crate::arguments::Matrix;
-use crate::sweep::{stop_on_ctrl_c, sweep};
+use crate::sweep::{stop_on_ctrl_c, sweep, sweep_twice};
 use crate::{Outcome, output, pick};
 
 /// Plays a matrix and writes its report.
@@ -35,7 +35,13 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
         arguments: named.collect(),
     };
     let scenarios: Vec<_> = picked.into_iter().map(|picked| picked.scenario).collect();
-    let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
+    let (matrix, verification) = if arguments.verify {
+        let played = sweep_twice(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
+        (played.0, Some(played.1))
+    } else {
+        let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
+        (matrix, None)
+    };
     output::write_file(&report, report_json(&matrix, &scenarios, None).as_bytes())?;
     let write = |cell| write_incident(&cells, cell, &algorithms, &scenarios, engine);
     matrix.cells.par_iter().try_for_each(write)?;
@@ -45,10 +51,18 @@ pub(crate) fn matrix(arguments: &Matrix) -> Result<Outcome> {
         report.display(),
         cells.display(),
     ));
-    if matrix.stopped {
+    let mut outcome = Outcome::Done;
+    if let Some(verification) = &verification {
+        let text = verified_text(verification, engine.name(), &table_options.arguments);
+        output::print(&format!("\n{text}"))?;
+        if !verification.differing.is_empty() {
+            outcome = Outcome::NotReproduced;
+        }
+    }
+    if matrix.stopped && outcome == Outcome::Done {
         bail!("stopped early: the report holds what was done");
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// The history and the picture of the first run that shows a cell's worst violation.

@@ -5,10 +5,12 @@ use std::path::Path;
 use algorithms::Algorithm;
 use anyhow::{Result, anyhow, bail};
 use reports::{StoryOptions, run_json, story, timeline, words};
+use scenarios::verify::{FirstDifference, record, record_elsewhere};
 use scenarios::{Run as Played, Scenario};
 use sim::engine::Engine;
 
 use crate::arguments::Run;
+use crate::trace::Elsewhere;
 use crate::{Outcome, output, pick};
 
 /// How many seeds are tried to find one under which something is violated; fewer if the
@@ -53,7 +55,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Outcome> {
     let mut text = story(&played, scenario, &options) + &preface;
     let mut outcome = Outcome::Done;
     if arguments.verify {
-        let (verified, said) = verify(&played, algorithm, scenario, engine)?;
+        let (verified, said) = verify(arguments, &played, algorithm, scenario, engine)?;
         outcome = verified;
         text += &said;
     }
@@ -125,30 +127,42 @@ fn first_violation(
     }
 }
 
-/// Plays a run again and compares.
+/// Plays a run again, here, in another thread and in another process, and compares everything
+/// that happens.
 fn verify(
+    arguments: &Run,
     played: &Played,
     algorithm: &dyn Algorithm,
     scenario: &Scenario,
     engine: &dyn Engine,
 ) -> Result<(Outcome, String)> {
-    let again = play(algorithm, scenario, played.seed, engine)?;
-    if again.history == played.history {
-        let events = played.history.events.len();
-        let said = format!("Played twice: all {events} events are the same.\n");
+    let process = Elsewhere::start(arguments, played.seed)?;
+    let here = record(algorithm, scenario, played.seed, engine);
+    let thread = record_elsewhere(algorithm, scenario, played.seed, engine);
+    let places = [
+        ("in another thread", thread.trace),
+        ("in another process", process.trace()?),
+    ];
+    let mut said = String::new();
+    for (place, trace) in &places {
+        if let Some(first) = FirstDifference::of(&here.trace, trace) {
+            let first = first.text("here", place);
+            said += &format!("NOT REPRODUCED {place}: {first}\n");
+        }
+    }
+    let fingerprint = played.history.fingerprint;
+    let again = here.outcome.map(|run| run.history.fingerprint);
+    if said.is_empty() && again == Ok(fingerprint) {
+        let events = fingerprint.events;
+        said = format!(
+            "verified: the same {events} events in another thread and in another process \
+             (fingerprint {fingerprint})\n"
+        );
         return Ok((Outcome::Done, said));
     }
-    let pairs = played.history.events.iter().zip(&again.history.events);
-    let same = pairs.take_while(|(one, other)| one == other).count();
-    let show = |run: &Played| match run.history.events.get(same) {
-        Some(event) => format!("at {} ms on {}: {:?}", event.at, event.node, event.what),
-        None => "the run had ended".to_owned(),
-    };
-    let said = format!(
-        "Played twice, event {same} differs.\n  first:  {}\n  second: {}\n",
-        show(played),
-        show(&again),
-    );
+    if said.is_empty() {
+        said += "NOT REPRODUCED: it came out differently once, and not when that was looked for\n";
+    }
     Ok((Outcome::NotReproduced, said))
 }
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use algorithms::Algorithm;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use scenarios::Scenario;
-use scenarios::matrix::{Matrix, Seeds, play, size};
+use scenarios::matrix::{Matrix, Seeds, size};
+use scenarios::verify::Verification;
+use scenarios::{Scenario, matrix, verify};
 use sim::engine::Engine;
 
 use crate::arguments::Sweep;
@@ -20,11 +21,42 @@ pub(crate) fn sweep(
     engine: &dyn Engine,
     stop: &AtomicBool,
 ) -> Result<Matrix> {
-    let seeds = Seeds {
+    let seeds = seeds(arguments);
+    let runs = size(algorithms, scenarios, seeds, engine);
+    watched(arguments, runs, |progress| {
+        matrix::play(algorithms, scenarios, seeds, engine, progress, stop)
+    })
+}
+
+/// As [`sweep`], and then every run again.
+pub(crate) fn sweep_twice(
+    arguments: &Sweep,
+    algorithms: &[&dyn Algorithm],
+    scenarios: &[Scenario],
+    engine: &dyn Engine,
+    stop: &AtomicBool,
+) -> Result<(Matrix, Verification)> {
+    let seeds = seeds(arguments);
+    let runs = 2 * size(algorithms, scenarios, seeds, engine);
+    watched(arguments, runs, |progress| {
+        verify::play(algorithms, scenarios, seeds, engine, progress, stop)
+    })
+}
+
+fn seeds(arguments: &Sweep) -> Seeds {
+    Seeds {
         from: 0,
         count: arguments.seeds,
-    };
-    let progress = ProgressBar::new(size(algorithms, scenarios, seeds, engine));
+    }
+}
+
+/// Calls `play` in as many threads as there are jobs, behind a progress bar.
+fn watched<T: Send>(
+    arguments: &Sweep,
+    runs: u64,
+    play: impl FnOnce(&(dyn Fn() + Sync)) -> T + Send,
+) -> Result<T> {
+    let progress = ProgressBar::new(runs);
     let style = "{wide_bar} {human_pos} of {human_len} runs, {per_sec}, {eta} left";
     progress.set_style(ProgressStyle::with_template(style).expect("the template is right"));
     let pool = rayon::ThreadPoolBuilder::new()
@@ -32,9 +64,9 @@ pub(crate) fn sweep(
         .build()
         .context("failed to start threads")?;
     let tick = || progress.inc(1);
-    let matrix = pool.install(|| play(algorithms, scenarios, seeds, engine, &tick, stop));
+    let played = pool.install(|| play(&tick));
     progress.finish_and_clear();
-    Ok(matrix)
+    Ok(played)
 }
 
 /// From here on Ctrl-C lets the runs that are being played end, and keeps what is done. A second

@@ -236,9 +236,67 @@ fn what_is_set_changes_the_run() {
 
 #[test]
 fn a_run_that_is_verified_says_so() {
-    let story = printed(&["run", "redlock", "gc-pause", "--seed", "2", "--verify"]);
-    assert!(story.contains("Played twice: all "), "{story}");
-    assert!(story.contains(" events are the same."), "{story}");
+    let calm = ["run", "redlock", "calm", "--seed", "2", "--verify"];
+    for engine in ["event", "turmoil"] {
+        let story = printed(&[&calm[..], &["--engine", engine]].concat());
+        let verified = story.lines().find(|line| line.starts_with("verified: "));
+        let verified = verified.unwrap_or_else(|| panic!("{story}"));
+        let (events, rest) = verified.split_once(" events ").unwrap();
+        let events = events.strip_prefix("verified: the same ").unwrap();
+        assert!(events.parse::<u64>().unwrap() > 100, "{verified}");
+        let (places, fingerprint) = rest.split_once(" (fingerprint ").unwrap();
+        assert_eq!(places, "in another thread and in another process");
+        let fingerprint = fingerprint.strip_suffix(')').unwrap();
+        assert!(u64::from_str_radix(fingerprint, 16).is_ok(), "{verified}");
+    }
+}
+
+/// The built-in locks come out the same, so here it is the scenario that changes: the other
+/// process reads another file than the first one did.
+#[cfg(unix)]
+#[test]
+fn a_run_that_does_not_come_out_the_same_names_the_first_event_and_ends_with_3() {
+    use std::io::Write;
+    let directory = directory();
+    let slower = expecting(
+        &directory,
+        "latency = \"1ms..5ms\"",
+        "latency = \"7ms..9ms\"",
+    );
+    let path = directory.path().join("changing.toml");
+    Command::new("mkfifo").arg(&path).assert().success();
+    let child = std::process::Command::new(BINARY)
+        .args(["run", "naive", text(&path), "--seed", "1", "--verify"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // This waits until the file is being read, and it is read to its end.
+    let mut first = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    fs::rename(&slower, &path).unwrap();
+    first
+        .write_all(&fs::read(built_in("gc-pause")).unwrap())
+        .unwrap();
+    drop(first);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let story = String::from_utf8(output.stdout).unwrap();
+    let (_, said) = story
+        .split_once("NOT REPRODUCED in another process: event ")
+        .unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[0].ends_with(" differs"), "{story}");
+    assert!(lines[1].starts_with("  here:  "), "{story}");
+    assert!(lines[2].starts_with("  in another process:  "), "{story}");
+    for line in &lines[1..3] {
+        let (_, event) = line.split_once(":  ").unwrap();
+        assert!(event.trim_start().starts_with("0.00"), "{story}");
+        assert!(
+            event.contains(" s, ") && event.contains(": arrived from "),
+            "{story}"
+        );
+    }
+    assert!(!story.contains("in another thread"), "{story}");
+    assert!(!story.contains("verified"), "{story}");
 }
 
 #[test]
@@ -492,6 +550,22 @@ fn a_matrix_writes_its_report_and_its_incidents() {
             .any(|v| v["runs"] != 0);
         let of = (cell["algorithm"].to_string(), cell["scenario"].to_string());
         assert_eq!(incidents.contains(&of), breached, "{of:?}");
+    }
+}
+
+#[test]
+fn a_matrix_that_is_verified_says_so() {
+    let directory = directory();
+    let sweep = ["matrix", "--algorithms", "naive,fenced", "--verify"];
+    for (engine, seeds, runs) in [("event", "5", 20), ("turmoil", "1", 4)] {
+        let out = directory.path().join(engine);
+        let rest = ["--scenarios", "calm,gc-pause", "--engine", engine];
+        let rest = [&rest[..], &["--seeds", seeds, "--out", text(&out)]].concat();
+        let stdout = printed(&[&sweep[..], &rest].concat());
+        let said = format!(
+            "\nverified: {runs} runs were played twice, in different threads, with the same events\n"
+        );
+        assert!(stdout.ends_with(&said), "{stdout}");
     }
 }
 

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "`main` is for `cargo run`")]
 mod tokio_lock;
 
-use fencepost::scenarios::run;
+use fencepost::scenarios::{run, verify};
 use fencepost::sim::engine::{Event, Turmoil};
 use fencepost::sim::history::What;
 use tokio_lock::{TokioLock, report};
@@ -63,4 +63,11 @@ fn on_the_event_engine_it_fails_and_is_told_where_it_can_run() {
     let scenario = fencepost::scenario("slow-work").expect("it is built in");
     let failed = run(&TokioLock, &scenario, 0, &Event).expect_err("there is no tokio");
     assert!(failed.panic.contains("turmoil engine"), "{failed}");
+}
+
+#[test]
+fn it_plays_the_same_again() {
+    let scenario = fencepost::scenario("gc-pause").expect("it is built in");
+    let verified = verify(&TokioLock, &scenario, 0, &Turmoil);
+    assert!(verified.is_ok_and(|verified| verified.events() > 1_000));
 }

@@ -2,8 +2,8 @@
 //!
 //! A report reads finished [`Run`](scenarios::Run)s and [`Matrix`](scenarios::matrix::Matrix)es
 //! and turns them into text. The same run gives the same bytes. Formats for people are
-//! [`story`](mod@story), [`table`](mod@table), [`check_text`](mod@check_text) and [`timeline`]; formats for
-//! programs are [`report_json`](mod@report_json), [`run_json`](mod@run_json) and
+//! [`story`](mod@story), [`table`](mod@table), [`check_text`](mod@check_text),
+//! [`verified_text`](mod@verified_text) and [`timeline`]; formats for programs are [`report_json`](mod@report_json), [`run_json`](mod@run_json) and
 //! [`junit`](mod@junit).
 //!
 //! Deliberately absent: playing runs, writing files, and knowing whether there is a terminal.
@@ -18,6 +18,7 @@ pub mod story;
 pub mod style;
 pub mod table;
 pub mod timeline;
+pub mod verified_text;
 pub mod words;
 
 pub use check_text::{CheckedCell, check_text};
@@ -26,3 +27,4 @@ pub use report_json::report_json;
 pub use run_json::run_json;
 pub use story::{StoryOptions, story};
 pub use table::{TableOptions, table};
+pub use verified_text::verified_text;

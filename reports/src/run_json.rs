@@ -9,7 +9,7 @@ use scenarios::run::Verdict;
 use serde::Serialize;
 use sim::fault::Plan;
 use sim::history::Event;
-use sim::{Millis, NodeId};
+use sim::{Fingerprint, Millis, NodeId};
 
 /// A run, ending in a newline.
 pub fn run_json(run: &Run) -> String {
@@ -26,6 +26,7 @@ pub fn run_json(run: &Run) -> String {
         grants: facts.grants.iter().map(GrantReport::of).collect(),
         beliefs: facts.beliefs.iter().map(BeliefReport::of).collect(),
         ended: run.history.ended,
+        fingerprint: run.history.fingerprint,
         events: &run.history.events,
     };
     let mut text = serde_json::to_string_pretty(&report).expect("a run has string keys alone");
@@ -46,6 +47,7 @@ struct Report<'r> {
     grants: Vec<GrantReport<'r>>,
     beliefs: Vec<BeliefReport<'r>>,
     ended: Millis,
+    fingerprint: Fingerprint,
     events: &'r [Event],
 }
 
@@ -115,6 +117,11 @@ mod tests {
             run.history.events.len()
         );
         assert!(report["verdict"]["violations"].is_array());
+        let fingerprint = run.history.fingerprint.to_string();
+        assert_eq!(
+            (report["fingerprint"].as_str(), fingerprint.len()),
+            (Some(&*fingerprint), 16)
+        );
     }
 
     #[test]

@@ -12,8 +12,10 @@ pub mod run;
 pub mod scenario;
 #[cfg(test)]
 mod told;
+pub mod verify;
 pub mod work;
 
 pub use load::{BadScenario, load};
 pub use run::{Run, Verdict, run};
 pub use scenario::Scenario;
+pub use verify::{FirstDifference, Unverified, Verified, verify};

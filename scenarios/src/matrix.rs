@@ -10,7 +10,7 @@ use sim::engine::{Engine, Failed};
 
 use crate::cost::Cost;
 use crate::invariants::rank;
-use crate::run::{Verdict, judged_by, run};
+use crate::run::{Run, Verdict, judged_by, run};
 use crate::scenario::{Expectation, Scenario};
 
 /// A rate with its 95 % Wilson interval.
@@ -165,6 +165,23 @@ pub fn play(
     progress: &(dyn Fn() + Sync),
     stop: &AtomicBool,
 ) -> Matrix {
+    let watch = |_, _, _, _: &_| progress();
+    play_watched(algorithms, scenarios, seeds, engine, &watch, stop)
+}
+
+/// Looks at every run that is done, and at what it was made of.
+pub(crate) type Watch<'w, 'p> =
+    dyn Fn(&'p dyn Algorithm, &'p Scenario, u64, &Result<Run, Failed>) + Sync + 'w;
+
+/// As [`play`], with every run shown to `watch`.
+pub(crate) fn play_watched<'p>(
+    algorithms: &[&'p dyn Algorithm],
+    scenarios: &'p [Scenario],
+    seeds: Seeds,
+    engine: &dyn Engine,
+    watch: &Watch<'_, 'p>,
+    stop: &AtomicBool,
+) -> Matrix {
     let cells: Vec<Cell> = scenarios
         .iter()
         .flat_map(|scenario| {
@@ -174,7 +191,7 @@ pub fn play(
         })
         .collect::<Vec<_>>()
         .into_par_iter()
-        .map(|(scenario, algorithm)| play_cell(algorithm, scenario, seeds, engine, progress, stop))
+        .map(|(scenario, algorithm)| play_cell(algorithm, scenario, seeds, engine, watch, stop))
         .collect();
     Matrix {
         engine: engine.name(),
@@ -211,12 +228,12 @@ pub fn capped(scenario: &Scenario, seeds: Seeds) -> Seeds {
     }
 }
 
-fn play_cell(
-    algorithm: &dyn Algorithm,
-    scenario: &Scenario,
+fn play_cell<'p>(
+    algorithm: &'p dyn Algorithm,
+    scenario: &'p Scenario,
     seeds: Seeds,
     engine: &dyn Engine,
-    progress: &(dyn Fn() + Sync),
+    watch: &Watch<'_, 'p>,
     stop: &AtomicBool,
 ) -> Cell {
     let mut cell = Cell {
@@ -240,9 +257,9 @@ fn play_cell(
         if stop.load(Ordering::Relaxed) {
             return tally;
         }
-        let verdict = run(algorithm, scenario, seed, engine).map(|run| run.verdict);
-        progress();
-        tally.and(seed, verdict)
+        let outcome = run(algorithm, scenario, seed, engine);
+        watch(algorithm, scenario, seed, &outcome);
+        tally.and(seed, outcome.map(|run| run.verdict))
     };
     let Tally {
         runs,

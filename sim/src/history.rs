@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::clock::Clock;
 use crate::fault::Point;
 use crate::store::{Guard, Row};
+use crate::trace::Fingerprint;
 use crate::{Millis, NodeId};
 
 /// The ordered record of one run.
@@ -14,6 +15,9 @@ pub struct History {
     pub events: Vec<Event>,
     /// The world's time when the run ended.
     pub ended: Millis,
+    /// Everything that happened, also below these events. Two runs that differ in anything
+    /// differ in it.
+    pub fingerprint: Fingerprint,
 }
 
 /// One thing that happened.

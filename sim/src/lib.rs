@@ -41,6 +41,7 @@ mod node;
 pub mod redis;
 pub mod store;
 mod timers;
+pub mod trace;
 pub mod weather;
 mod world;
 
@@ -49,6 +50,7 @@ pub use engine::Setup;
 pub use history::History;
 pub use lanes::{Lane, Purpose};
 pub use node::NodeId;
+pub use trace::Fingerprint;
 
 /// A time of the world, or a length of time, in whole milliseconds.
 pub type Millis = u64;

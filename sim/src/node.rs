@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One process of a world, by its role. Roles are counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,5 +35,17 @@ impl fmt::Display for NodeId {
 impl Serialize for NodeId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let number = |prefix| name.strip_prefix(prefix)?.parse().ok();
+        let client = || number("client-").map(Self::Client);
+        let lock = || number("lock-").map(Self::Lock);
+        let store = || (name == "store").then_some(Self::Store);
+        let node = client().or_else(lock).or_else(store);
+        node.ok_or_else(|| serde::de::Error::custom(format!("there is no node `{name}`")))
     }
 }

@@ -53,15 +53,16 @@ impl Timers {
         slot.entry == Some(due.order) && slot.waker.is_some()
     }
 
-    /// An entry's time has come. Says who is to be woken.
-    pub(crate) fn fire(&mut self, slot: usize, entry: u64) -> Option<Waker> {
+    /// An entry's time has come. Says who is to be woken, on which node.
+    pub(crate) fn fire(&mut self, slot: usize, entry: u64) -> Option<(usize, Waker)> {
         let timer = &mut self.slots[slot];
         if timer.entry != Some(entry) {
             return None;
         }
         timer.entry = None;
         self.free.push(slot);
-        self.slots[slot].waker.take()
+        let waker = timer.waker.take()?;
+        Some((timer.node, waker))
     }
 }
 

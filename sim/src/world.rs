@@ -25,6 +25,7 @@ use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
 use crate::store::Table;
 use crate::timers::Timers;
+use crate::trace::{Fold, Step};
 use crate::{Millis, NodeId};
 
 thread_local! {
@@ -47,6 +48,7 @@ pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) nodes: Vec<Node>,
     pub(crate) history: History,
+    pub(crate) fold: Fold,
     pub(crate) net: Net,
     /// What the turmoil engine has under its worlds; the event engine has none.
     pub(crate) stock: Option<Box<Stock>>,
@@ -214,6 +216,7 @@ impl World {
             now: 0,
             nodes: nodes.collect(),
             history: History::default(),
+            fold: Fold::new(),
             net: Net::new(setup),
             stock: None,
             striking: VecDeque::new(),
@@ -257,11 +260,28 @@ impl World {
     }
 
     pub(crate) fn record(&mut self, node: usize, what: What) {
+        self.fold(node, Step::Told(&what));
         self.history.events.push(Event {
             at: self.now,
             node: self.nodes[node].id,
             what,
         });
+    }
+
+    /// Takes what a node does into the run's fingerprint, and into its trace if there is one.
+    /// Engines call it for what happens below the history.
+    pub(crate) fn fold(&mut self, node: usize, step: Step<'_>) {
+        self.fold.fold(self.now, Some(self.nodes[node].id), step);
+    }
+
+    /// The run is over.
+    pub(crate) fn into_history(mut self) -> History {
+        self.fold.fold(self.now, None, Step::Ended);
+        History {
+            ended: self.now,
+            fingerprint: self.fold.fingerprint(),
+            ..self.history
+        }
     }
 
     /// Clients are done or gone, and nothing is going to go wrong any more.
@@ -377,7 +397,11 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let (node, until) = (self.node, self.until);
         if let Some(nap) = &mut self.nap {
-            return nap.poll(context);
+            let polled = nap.poll(context);
+            if polled.is_ready() {
+                with(|world| world.fold(node, Step::Timer));
+            }
+            return polled;
         }
         with(|world| {
             if world.monotonic(node) >= until {

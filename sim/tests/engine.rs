@@ -7,6 +7,7 @@ use std::thread;
 use sim::engine::{ALL, Engine, Event};
 use sim::fault::{Data, Fault, Point, When};
 use sim::history::What;
+use sim::trace::traced;
 use sim::{History, NodeId, Setup};
 use watch::*;
 
@@ -46,23 +47,32 @@ impl At {
     }
 }
 
-fn play_busy(setup: &Setup) -> History {
-    Event
-        .run(setup, &|client| {
-            Box::pin(async move {
-                for section in 1..=15 {
-                    client.begin_attempt(section);
-                    let set = format!("SET k {} NX PX 300", client.token());
-                    let asked = [0, 1].map(|server| ask_server(client, server, &set));
-                    futures_util::future::join_all(asked).await;
-                    client.end_attempt();
-                    client.point(Point::Granted, section).await;
-                    let _ = client.store(&write(1, i64::from(section))).await;
-                    client.sleep(client.draw(&(50..=250))).await;
-                }
-            })
+fn play_busy(engine: &dyn Engine, setup: &Setup) -> History {
+    let history = engine.run(setup, &|client| {
+        Box::pin(async move {
+            for section in 1..=15 {
+                client.begin_attempt(section);
+                let set = format!("SET k {} NX PX 300", client.token());
+                let asked = [0, 1].map(|server| ask_server(client, server, &set));
+                futures_util::future::join_all(asked).await;
+                client.end_attempt();
+                client.point(Point::Granted, section).await;
+                let _ = client.store(&write(1, i64::from(section))).await;
+                client.sleep(client.draw(&(50..=250))).await;
+            }
         })
-        .unwrap_or_else(|failed| panic!("{failed} in {setup:?}"))
+    });
+    history.unwrap_or_else(|failed| panic!("{failed} on {} in {setup:?}", engine.name()))
+}
+
+/// The first event in which two plays differ, in words.
+fn difference(engine: &dyn Engine, setup: &Setup) -> String {
+    let [one, other] = [(); 2].map(|()| traced(|| play_busy(engine, setup)).1);
+    let mut pairs = one.iter().zip(&other);
+    let differs = pairs.find(|(one, other)| one != other);
+    let differs = differs.map(|(one, other)| format!("{one}\n{other}"));
+    let name = engine.name();
+    format!("on {name}, {setup:?}\n{}", differs.unwrap_or_default())
 }
 
 mod the_same_setup_and_program {
@@ -70,52 +80,86 @@ mod the_same_setup_and_program {
 
     #[test]
     fn give_the_same_history_twice_and_after_other_runs() {
-        let first = play_busy(&busy(1));
-        assert!(first.events.len() > 200, "{} events", first.events.len());
-        for other in 2..5 {
-            play_busy(&busy(other));
+        for engine in ALL {
+            let first = play_busy(*engine, &busy(1));
+            assert!(first.events.len() > 200, "{} events", first.events.len());
+            for other in 2..5 {
+                play_busy(*engine, &busy(other));
+            }
+            let again = play_busy(*engine, &busy(1));
+            assert!(again == first, "{}", difference(*engine, &busy(1)));
         }
-        assert!(play_busy(&busy(1)) == first, "replay: {:?}", busy(1));
     }
 
     #[test]
     fn give_the_same_history_in_other_threads_at_the_same_time() {
-        let histories: Vec<Vec<History>> = thread::scope(|scope| {
-            let play = |order: [u64; 3]| {
-                scope.spawn(move || {
-                    let mut histories = order.map(|seed| (seed, play_busy(&busy(seed))));
-                    histories.sort_by_key(|(seed, _)| *seed);
-                    histories.map(|(_, history)| history).into()
-                })
-            };
-            let threads = [[1, 2, 3], [3, 1, 2], [2, 3, 1]].map(play);
-            threads.map(|thread| thread.join().unwrap()).into()
-        });
-        assert!(histories[0] == histories[1] && histories[1] == histories[2]);
-        assert!(
-            histories[0][0] == play_busy(&busy(1)),
-            "replay: {:?}",
-            busy(1)
-        );
+        for engine in ALL {
+            let histories: Vec<Vec<History>> = thread::scope(|scope| {
+                let play = |order: [u64; 3]| {
+                    scope.spawn(move || {
+                        let played = |seed| (seed, play_busy(*engine, &busy(seed)));
+                        let mut histories = order.map(played);
+                        histories.sort_by_key(|(seed, _)| *seed);
+                        histories.map(|(_, history)| history).into()
+                    })
+                };
+                let threads = [[1, 2, 3], [3, 1, 2], [2, 3, 1]].map(play);
+                threads.map(|thread| thread.join().unwrap()).into()
+            });
+            let here = play_busy(*engine, &busy(1));
+            let same = histories[0] == histories[1] && histories[1] == histories[2];
+            assert!(
+                same && histories[0][0] == here,
+                "{}",
+                difference(*engine, &busy(1))
+            );
+        }
     }
 
     #[test]
     fn give_the_same_history_after_a_failed_run() {
-        let before = play_busy(&busy(1));
-        let failed = Event.run(&busy(1), &|client| {
-            Box::pin(async move {
-                let asked = [0, 1].map(|server| ask_server(client, server, "PING"));
-                let answers = futures_util::future::join_all(asked).await;
-                panic!("after {answers:?}");
-            })
-        });
-        assert!(failed.is_err());
-        assert!(play_busy(&busy(1)) == before, "replay: {:?}", busy(1));
+        for engine in ALL {
+            let before = play_busy(*engine, &busy(1));
+            let failed = engine.run(&busy(1), &|client| {
+                Box::pin(async move {
+                    let asked = [0, 1].map(|server| ask_server(client, server, "PING"));
+                    let answers = futures_util::future::join_all(asked).await;
+                    panic!("after {answers:?}");
+                })
+            });
+            assert!(failed.is_err());
+            let after = play_busy(*engine, &busy(1));
+            assert!(after == before, "{}", difference(*engine, &busy(1)));
+        }
+    }
+
+    /// On both engines, what is below the history has a part in the fingerprint.
+    #[test]
+    fn are_traced_below_the_history() {
+        for engine in ALL {
+            let (history, trace) = traced(|| play_busy(*engine, &busy(1)));
+            assert_eq!(trace.len() as u64, history.fingerprint.events);
+            let plain = play_busy(*engine, &busy(1)).fingerprint;
+            assert_eq!(plain, history.fingerprint, "tracing changes nothing");
+            let count = |kind| trace.iter().filter(|event| event.kind == kind).count();
+            for kind in ["polled", "timer", "sent", "arrived"] {
+                assert!(
+                    count(kind) > 50,
+                    "{}: {kind} {}",
+                    engine.name(),
+                    count(kind)
+                );
+            }
+            assert_eq!(count("ended"), 1);
+            assert!(trace.is_sorted_by_key(|event| event.at));
+        }
     }
 
     #[test]
     fn give_another_history_under_another_seed() {
-        assert!(play_busy(&busy(1)) != play_busy(&busy(2)));
+        for engine in ALL {
+            assert!(play_busy(*engine, &busy(1)) != play_busy(*engine, &busy(2)));
+        }
     }
 }
 

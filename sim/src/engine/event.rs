@@ -15,6 +15,7 @@ use super::{Engine, Failed, Program, Setup, process, quietly};
 use crate::History;
 use crate::fault::Fault;
 use crate::net::address;
+use crate::trace::Step;
 use crate::world::{self, Due, DueWhat, Tag, World, with};
 
 /// The event engine.
@@ -118,6 +119,7 @@ impl<'a> Played<'a> {
             let Tag { node, incarnation } = *runnable.metadata();
             let host = with(|world| {
                 if world.nodes[node].pauses.is_empty() {
+                    world.fold(node, Step::Polled);
                     Ok(world.host(node, incarnation))
                 } else {
                     Err(())
@@ -139,7 +141,8 @@ impl<'a> Played<'a> {
     fn happen(&self, Due { what, order, .. }: Due) {
         match what {
             DueWhat::Timer(slot) => {
-                if let Some(waker) = with(|world| world.timers.fire(slot, order)) {
+                if let Some((node, waker)) = with(|world| world.timers.fire(slot, order)) {
+                    with(|world| world.fold(node, Step::Timer));
                     waker.wake();
                 }
             }
@@ -173,11 +176,7 @@ impl<'a> Played<'a> {
         drop(world::take_ready(|_| true));
         let world = world::install(None).expect("installed when the run began");
         world::take_touched();
-        let ended = world.now;
-        History {
-            ended,
-            ..world.history
-        }
+        world.into_history()
     }
 }
 

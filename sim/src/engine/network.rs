@@ -17,6 +17,7 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 use super::event::Played;
 use crate::lanes::{Lane, Purpose};
 use crate::net::owner;
+use crate::trace::Step;
 use crate::weather::{Kind, Weather};
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId};
@@ -114,6 +115,12 @@ impl World {
         let TcpSegment { flags, payload, .. } = tcp(&segment);
         network.bulk |= payload.len() >= BULK;
         let arrives = network.arrival(self.now, from, to, flags.syn);
+        let sent = Step::Sent {
+            to: self.nodes[to].id,
+            flags: kind(*flags),
+            payload,
+        };
+        self.fold(from, sent);
         self.push(arrives, DueWhat::Segment(Box::new(segment)));
     }
 
@@ -280,6 +287,21 @@ fn tcp(packet: &Packet) -> &TcpSegment {
     segment
 }
 
+/// What a segment is for, beside its payload.
+fn kind(flags: TcpFlags) -> &'static str {
+    match flags {
+        TcpFlags { rst: true, .. } => "RST",
+        TcpFlags {
+            syn: true,
+            ack: true,
+            ..
+        } => "SYN-ACK",
+        TcpFlags { syn: true, .. } => "SYN",
+        TcpFlags { fin: true, .. } => "FIN",
+        TcpFlags { .. } => "",
+    }
+}
+
 impl Played<'_> {
     /// Takes what the sockets have sent and puts it onto its way. Says whether a task is
     /// ready because of it.
@@ -378,6 +400,15 @@ impl Played<'_> {
 
     fn deliver(&self, packet: Box<Packet>) {
         let TcpFlags { syn, fin, rst, .. } = tcp(&packet).flags;
+        let (from, to) = (owner(packet.src).0, owner(packet.dst).0);
+        with(|world| {
+            let arrived = Step::Arrived {
+                from: world.nodes[from].id,
+                flags: kind(tcp(&packet).flags),
+                length: tcp(&packet).payload.len(),
+            };
+            world.fold(to, arrived);
+        });
         self.guard.deliver(*packet);
         // Data alone is only acknowledged; that may wait until somebody sends something, save
         // where a sender waits for it.

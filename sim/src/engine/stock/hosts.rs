@@ -23,6 +23,7 @@ use tokio::task::{AbortHandle, LocalSet};
 use super::super::faults::Ground;
 use super::{Failed, Inside, Stock, roads};
 use crate::Millis;
+use crate::trace::Step;
 use crate::world::{Tag, World, with, with_any};
 
 /// One node's host.
@@ -207,6 +208,7 @@ fn guarded(
         if stands(tag, context) {
             return Poll::Pending;
         }
+        with(|world| world.fold(tag.node, Step::Polled));
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
         strike_here();
         polled.unwrap_or_else(|panic| {

@@ -1,4 +1,4 @@
-//! The turmoil engine: the same worlds on stock [`turmoil::Sim`](::turmoil::Sim), by other
+//! The turmoil engine: the same worlds on stock [`turmoil::Sim`], by other
 //! people's scheduler and network.
 //!
 //! Every node is a turmoil host with a tokio runtime of its own. A step of the simulation is a
@@ -73,10 +73,7 @@ impl Engine for Turmoil {
         outcome?;
         match failed {
             Some(failed) => Err(failed),
-            None => Ok(History {
-                ended: world.now,
-                ..world.history
-            }),
+            None => Ok(world.into_history()),
         }
     }
 }

@@ -16,7 +16,8 @@ use turmoil::net::{TcpListener, TcpStream};
 
 use super::hosts::sleep;
 use super::roads::End;
-use crate::world::{with, with_any};
+use crate::trace::Step;
+use crate::world::{World, with, with_any};
 
 /// One end of a connection.
 pub(crate) struct Wire {
@@ -47,6 +48,7 @@ impl Wire {
             // turmoil would refuse it; in truth nobody hears of it.
             return pending().await;
         }
+        with(|world| world.fold_sent(from, to, "SYN", &[]));
         let connected = TcpStream::connect(SocketAddr::new(address, port)).await;
         let (refused, back) = with(|world| {
             let now = world.now;
@@ -90,7 +92,9 @@ impl Wire {
         if refused {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        Ok(Self::new(connected?, from, to))
+        let wire = Self::new(connected?, from, to);
+        with(|world| world.fold_arrived(from, to, "SYN-ACK", 0));
+        Ok(wire)
     }
 
     fn new(inner: TcpStream, node: usize, peer: usize) -> Self {
@@ -111,6 +115,44 @@ impl Wire {
     fn is_reset(&self) -> bool {
         with(|world| world.stock().roads.ends[self.end].reset)
     }
+
+    /// Something has been read, or the end, or that there was a reset.
+    fn fold_read(&self, read: &io::Result<()>, length: usize) {
+        let flags = match read {
+            Err(_) => "RST",
+            Ok(()) if length == 0 => "FIN",
+            Ok(()) => "",
+        };
+        with(|world| {
+            let (node, peer) = world.between(self.end);
+            world.fold_arrived(node, peer, flags, length);
+        });
+    }
+}
+
+impl World {
+    /// The node of an end of a connection, and the one at its other end.
+    fn between(&mut self, end: usize) -> (usize, usize) {
+        let end = &self.stock().roads.ends[end];
+        (end.node, end.peer)
+    }
+
+    /// turmoil has no segments that we could see on their way; what our ends hand to it and take
+    /// from it stands for them.
+    fn fold_sent(&mut self, node: usize, peer: usize, flags: &'static str, payload: &[u8]) {
+        let to = self.nodes[peer].id;
+        self.fold(node, Step::Sent { to, flags, payload });
+    }
+
+    fn fold_arrived(&mut self, node: usize, peer: usize, flags: &'static str, length: usize) {
+        let from = self.nodes[peer].id;
+        let arrived = Step::Arrived {
+            from,
+            flags,
+            length,
+        };
+        self.fold(node, arrived);
+    }
 }
 
 impl AsyncRead for Wire {
@@ -119,12 +161,15 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         // What came before the reset is read before it is heard of.
-        if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(context, buffer) {
-            return Poll::Ready(read);
+        let mut read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if read.is_pending() && self.is_reset() {
+            read = Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        if self.is_reset() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        if let Poll::Ready(read) = read {
+            self.fold_read(&read, buffer.filled().len() - before);
+            return Poll::Ready(read);
         }
         with(|world| {
             let end = &mut world.stock().roads.ends[self.end];
@@ -143,7 +188,14 @@ impl AsyncWrite for Wire {
         if self.is_reset() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if let Poll::Ready(Ok(length)) = written {
+            with(|world| {
+                let (node, peer) = world.between(self.end);
+                world.fold_sent(node, peer, "", &bytes[..length]);
+            });
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -151,7 +203,14 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let shut = Pin::new(&mut self.inner).poll_shutdown(context);
+        if let Poll::Ready(Ok(())) = shut {
+            with(|world| {
+                let (node, peer) = world.between(self.end);
+                world.fold_sent(node, peer, "FIN", &[]);
+            });
+        }
+        shut
     }
 }
 
@@ -181,6 +240,7 @@ impl WireListener {
     pub(crate) async fn accept(&self) -> io::Result<(Wire, usize)> {
         let (inner, peer) = self.inner.accept().await?;
         let peer = with(|world| world.stock().roads.node(peer.ip()));
+        with(|world| world.fold_arrived(self.node, peer, "SYN", 0));
         Ok((Wire::new(inner, self.node, peer), peer))
     }
 }
