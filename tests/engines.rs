@@ -15,14 +15,7 @@ fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
     let scenarios = builtin::all();
     let never = AtomicBool::new(false);
     let seeds = Seeds { from: 0, count: 3 };
-    let matrix = play(
-        algorithms::ALL,
-        &scenarios,
-        seeds,
-        &Turmoil,
-        &|| {},
-        &never,
-    );
+    let matrix = play(algorithms::ALL, &scenarios, seeds, &Turmoil, &|| {}, &never);
     let mut checked = Vec::new();
     for cell in &matrix.cells {
         let scenario = scenarios

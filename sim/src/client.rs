@@ -27,7 +27,7 @@ use crate::{Millis, NodeId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
     number: u16,
-    tag: Tag,
+    pub(crate) tag: Tag,
 }
 
 /// A time-out passed before the answer came.

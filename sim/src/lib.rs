@@ -36,6 +36,7 @@ pub mod engine;
 pub mod fault;
 pub mod history;
 mod lanes;
+mod listener;
 mod net;
 mod node;
 pub mod redis;
@@ -49,6 +50,7 @@ pub use client::{Client, Elapsed, RedisHandle, Spawned, StoreError};
 pub use engine::Setup;
 pub use history::History;
 pub use lanes::{Lane, Purpose};
+pub use listener::RedisListener;
 pub use node::NodeId;
 pub use trace::Fingerprint;
 

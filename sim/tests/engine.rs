@@ -527,9 +527,10 @@ mod acquire_sent {
 #[test]
 fn a_command_that_the_simulated_redis_lacks_fails_the_run_instead_of_being_judged() {
     for (command, named) in [
-        (vec!["HSETNX", "k", "f", "v"], "HSETNX"),
+        (vec!["XADD", "k", "*", "f", "v"], "XADD"),
+        (vec!["CLIENT", "KILL", "ID", "7"], "CLIENT"),
         (
-            vec!["EVAL", "return redis.call('HGET', 'k', 'f')", "0"],
+            vec!["EVAL", "return redis.call('XLEN', 'k')", "0"],
             "Unknown Redis command",
         ),
     ] {

@@ -272,7 +272,13 @@ fn client_libraries_may_introduce_themselves() {
     assert_eq!(server.ask("CLIENT SETINFO LIB-NAME redis-rs"), Reply::OK);
     assert_eq!(server.ask("CLIENT SETINFO lib-ver 1.8"), Reply::OK);
     assert!(server.ask("CLIENT SETINFO shoe-size 42").is_error());
-    assert_eq!(server.ask("COMMAND"), Reply::Array(vec![]));
+    let Reply::Array(commands) = server.ask("COMMAND") else {
+        panic!("not a list of commands")
+    };
+    assert_eq!(
+        server.ask("COMMAND COUNT"),
+        Reply::Integer(commands.len().try_into().unwrap())
+    );
 }
 
 // Scripts ---------------------------------------------------------------------------------------

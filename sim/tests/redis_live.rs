@@ -7,18 +7,22 @@
 mod redis_cases;
 
 use std::io::{Read, Write};
+use std::mem;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis_cases::{
-    Recorded, Section, Step, agree, handwritten, line, simulate, streams, words, write,
+    LENGTH, Received, Recorded, Section, Simulated, Step, agree, handwritten, line, reply_length,
+    streams, units, words, write,
 };
-use sim::redis::{Connection, Machine};
+use sim::redis::{Connection, Machine, Reply};
 
-/// How many commands a random stream has.
-const LENGTH: usize = 200;
+/// What the real server says is written down, whether the simulated one agrees or not.
+fn recording() -> bool {
+    std::env::var_os("RECORD").is_some()
+}
 
 /// A real server, stopped when dropped.
 struct Server {
@@ -35,7 +39,15 @@ impl Server {
         std::fs::create_dir_all(&directory).expect("a directory for the server");
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .args([
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--enable-debug-command",
+                "yes",
+                "--dir",
+            ])
             .arg(&directory)
             .stdout(Stdio::null())
             .spawn()
@@ -44,7 +56,7 @@ impl Server {
         let started = (0..200).any(|_| {
             let answers = TcpStream::connect(("127.0.0.1", port)).is_ok();
             if !answers {
-                pause();
+                pause(20);
             }
             answers
         });
@@ -52,13 +64,24 @@ impl Server {
         server
     }
 
-    fn connect(&self) -> TcpStream {
+    /// A server that deletes expired keys only when they are looked at, so that it does not matter
+    /// when its background comes by.
+    fn start_lazy() -> Self {
+        let server = Self::start();
+        let done = server.connect().ask(&words("DEBUG SET-ACTIVE-EXPIRE 0"));
+        assert_eq!(done, "+OK\r\n");
+        server
+    }
+
+    fn connect(&self) -> Peer {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server answers");
         stream.set_nodelay(true).expect("a socket option");
+        let patience = if recording() { 300 } else { 10_000 };
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(Duration::from_millis(patience)))
             .expect("a socket option");
-        stream
+        let unread = Vec::new();
+        Peer { stream, unread }
     }
 }
 
@@ -70,12 +93,9 @@ impl Drop for Server {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "waits for a real process to start"
-)]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(20));
+#[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+fn pause(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
 }
 
 #[expect(
@@ -91,100 +111,187 @@ fn wall() -> u64 {
         .expect("before the year 584554049")
 }
 
-/// Sends a step and reads what comes back.
-fn ask(stream: &mut TcpStream, step: &Step) -> Bytes {
-    match step {
-        Step::Raw(bytes) => {
-            stream.write_all(bytes).expect("sent");
-            stream
-                .shutdown(Shutdown::Write)
-                .expect("nothing more to send");
-            let mut reply = Vec::new();
-            // A server that closes on unread bytes resets the connection; what came before counts.
-            let _ = stream.read_to_end(&mut reply);
-            Bytes::from(reply)
+/// A connection to the real server, and what came on it that nobody has looked at yet.
+struct Peer {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Peer {
+    fn send(&mut self, words: &[Bytes]) {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
         }
-        Step::Request(words) => {
-            let mut request = format!("*{}\r\n", words.len()).into_bytes();
-            for word in words {
-                request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                request.extend_from_slice(word);
-                request.extend_from_slice(b"\r\n");
-            }
-            stream.write_all(&request).expect("sent");
-            let mut reply = Vec::new();
-            while reply_length(&reply).is_none() {
+        self.stream.write_all(&request).expect("sent");
+    }
+
+    /// The next `count` replies or messages.
+    fn receive(&mut self, count: usize) -> Result<Bytes, String> {
+        let mut length = 0;
+        for _ in 0..count {
+            length += loop {
+                if let Some(next) = reply_length(&self.unread[length..]) {
+                    break next;
+                }
                 let mut chunk = [0; 4096];
-                let read = stream.read(&mut chunk).unwrap_or_else(|error| {
-                    panic!("no reply to {}: {error}; so far {reply:?}", line(step))
-                });
-                assert!(read > 0, "the server closed on {}", line(step));
-                reply.extend_from_slice(&chunk[..read]);
-            }
-            Bytes::from(reply)
+                let read = match self.stream.read(&mut chunk) {
+                    Ok(0) => return Err("the server has closed".into()),
+                    Ok(read) => read,
+                    Err(_) if recording() => return Ok(mem::take(&mut self.unread).into()),
+                    Err(error) => return Err(format!("{error}; so far {:?}", self.unread)),
+                };
+                self.unread.extend_from_slice(&chunk[..read]);
+            };
         }
+        Ok(self.unread.drain(..length).collect::<Vec<_>>().into())
+    }
+
+    fn ask(&mut self, words: &[Bytes]) -> Bytes {
+        self.send(words);
+        self.receive(1)
+            .unwrap_or_else(|error| panic!("no reply to {words:?}: {error}"))
+    }
+
+    /// What comes back for bytes after which nothing more is sent.
+    fn ask_raw(&mut self, bytes: &[u8]) -> Bytes {
+        self.stream.write_all(bytes).expect("sent");
+        self.stream
+            .shutdown(Shutdown::Write)
+            .expect("nothing more to send");
+        let mut reply = Vec::new();
+        // A server that closes on unread bytes resets the connection; what came before counts.
+        let _ = self.stream.read_to_end(&mut reply);
+        Bytes::from(reply)
     }
 }
 
-/// How long the first reply in `bytes` is, if it is complete.
-fn reply_length(bytes: &[u8]) -> Option<usize> {
-    let end = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
-    let text = std::str::from_utf8(&bytes[1..end - 2]);
-    let number = || text.expect("a length").parse::<i64>().expect("a length");
-    let (bulk, items) = match bytes[0] {
-        b'$' | b'=' => (number().max(-2) + 2, 0),
-        b'*' | b'~' => (0, number()),
-        b'%' => (0, number() * 2),
-        _ => (0, 0),
-    };
-    // A null bulk string has no line of its own.
-    let bulk = if bulk == 1 { 0 } else { bulk };
-    let mut length = end + usize::try_from(bulk).expect("not negative");
-    for _ in 0..items {
-        length += reply_length(bytes.get(length..)?)?;
-    }
-    (length <= bytes.len()).then_some(length)
+/// Waits until the real server has as many waiting connections: a command that waits is not
+/// answered, so nothing else tells that it has arrived. Says whether it has.
+fn settle(control: &mut Peer, blocked: usize) -> bool {
+    let expected = format!("blocked_clients:{blocked}\r\n");
+    (0..1000).any(|_| {
+        let info = control.ask(&words("INFO clients"));
+        String::from_utf8_lossy(&info).contains(&expected)
+    })
+}
+
+/// The last of some steps, for messages.
+fn last(steps: &[(Step, Received)]) -> String {
+    let from = steps.len().saturating_sub(12);
+    let lines = steps[from..].iter().map(|(step, _)| line(step) + "\n");
+    lines.collect()
 }
 
 /// Runs a section on both servers.
 fn compare(server: &Server, machine: &mut Machine, section: &Section) -> Recorded {
-    let mut stream = server.connect();
-    let id = ask(&mut stream, &Step::Request(words("CLIENT ID")));
-    let id = std::str::from_utf8(&id)
-        .expect("text")
-        .trim_matches([':', '\r', '\n']);
-    let id = id.parse().expect("a number");
-    let mut connection = Connection::new(id);
+    let mut control = server.connect();
+    let mut peers: Vec<_> = (0..section.connections())
+        .map(|_| server.connect())
+        .collect();
+    let id = |peer: &mut Peer| -> u64 {
+        let id = peer.ask(&words("CLIENT ID"));
+        let id = std::str::from_utf8(&id).expect("text");
+        id.trim_matches([':', '\r', '\n'])
+            .parse()
+            .expect("a number")
+    };
+    let ids: Vec<_> = peers.iter_mut().map(id).collect();
+    let mut simulated = Simulated::new(machine, &ids);
     let started = wall();
     let mut steps = Vec::new();
+    let mut blocked = 0;
     for step in &section.steps {
-        let simulated = simulate(machine, &mut connection, step, wall());
-        let real = ask(&mut stream, step);
+        let skipped = simulated.is_blocked(step);
+        if let Step::Pause(millis) = step {
+            pause(*millis);
+        }
+        let expected = simulated.receive(step, wall());
+        if skipped {
+            steps.push((step.clone(), Vec::new()));
+            continue;
+        }
+        if let Step::Request(on, words) = step {
+            peers[*on].send(words);
+        }
+        let now = (0..peers.len()).filter(|on| simulated.waits(*on)).count();
+        // While everybody is paused, so is who would ask.
+        let info = words("INFO clients");
+        let all = simulated
+            .machine
+            .held_until(&info, &Connection::new(0), wall());
+        if now > blocked && all.is_none() {
+            assert!(
+                settle(&mut control, now) || recording(),
+                "{}: {} does not make {now} connections wait after:\n{}",
+                section.name,
+                line(step),
+                last(&steps),
+            );
+        }
+        blocked = now;
+        let mut received = Vec::new();
+        for (on, simulated) in expected {
+            let real = match step {
+                Step::Raw(bytes) => peers[0].ask_raw(bytes),
+                _ => peers[on]
+                    .receive(units(&simulated).len())
+                    .unwrap_or_else(|error| {
+                        panic!(
+                            "{}: {} on {on}: {error}\n  simulated {simulated:?}\n  after:\n{}",
+                            section.name,
+                            line(step),
+                            last(&steps),
+                        )
+                    }),
+            };
+            assert!(
+                agree(step, on, &real, &simulated) || recording(),
+                "{}: {} on {on}\n  real      {real:?}\n  simulated {simulated:?}\n  after:\n{}",
+                section.name,
+                line(step),
+                last(&steps),
+            );
+            received.push((on, real));
+        }
+        steps.push((step.clone(), received));
+    }
+    // A message too many would still be unread.
+    for (on, peer) in peers.iter_mut().enumerate() {
+        let closed = section.steps.iter().any(|step| match step {
+            Step::Raw(_) => true,
+            Step::Request(_, words) => words[0].eq_ignore_ascii_case(b"quit"),
+            Step::Pause(_) => false,
+        });
+        if closed || simulated.waits(on) {
+            continue;
+        }
+        let last = peer.ask(&words("RESET"));
         assert!(
-            agree(step, &real, &simulated) || std::env::var_os("RECORD").is_some(),
-            "{}: {}\n  real      {real:?}\n  simulated {simulated:?}",
-            section.name,
-            line(step),
+            last == "+RESET\r\n" || recording(),
+            "{}: unexpected on {on}: {last:?}",
+            section.name
         );
-        steps.push((step.clone(), real));
     }
     Recorded {
         name: section.name.clone(),
         wall: started,
-        id,
+        ids,
         steps,
     }
 }
 
 #[test]
 fn a_real_server_replies_the_same() {
-    let server = Server::start();
+    let server = Server::start_lazy();
     let mut machine = Machine::new();
     let mut recorded: Vec<_> = handwritten()
         .iter()
         .map(|section| compare(&server, &mut machine, section))
         .collect();
-    if std::env::var_os("RECORD").is_some() {
+    if recording() {
         for seed in 1..=10 {
             recorded.push(compare(
                 &server,
@@ -200,7 +307,7 @@ fn a_real_server_replies_the_same() {
 
 #[test]
 fn a_real_server_replies_the_same_to_random_streams() {
-    let server = Server::start();
+    let server = Server::start_lazy();
     let mut machine = Machine::new();
     let number = |name| {
         std::env::var(name)
@@ -208,29 +315,73 @@ fn a_real_server_replies_the_same_to_random_streams() {
             .map(|text| text.parse().expect("a number"))
     };
     let first = number("SEED").unwrap_or(wall() % 1_000_000_000 * 1000);
-    let count = number("STREAMS").unwrap_or(if number("SEED").is_some() { 1 } else { 200 });
+    let count = number("STREAMS").unwrap_or(if number("SEED").is_some() { 1 } else { 100 });
     println!("seeds {first} to {}; SEED=n repeats one", first + count - 1);
+    let mut compared = 0;
     for seed in first..first + count {
-        compare(&server, &mut machine, &streams::stream(seed, LENGTH));
+        let recorded = compare(&server, &mut machine, &streams::stream(seed, LENGTH));
+        let answered = recorded
+            .steps
+            .iter()
+            .filter(|(_, received)| !received.is_empty());
+        compared += answered.count();
     }
+    println!("{compared} commands compared");
 }
 
 #[test]
 fn a_key_expires_on_both_at_its_time() {
     let server = Server::start();
     let mut machine = Machine::new();
-    let mut stream = server.connect();
-    let mut connection = Connection::new(1);
+    let mut real = server.connect();
+    let mut simulated = Simulated::new(&mut machine, &[1]);
     let mut both = |request: &str| {
-        let step = Step::Request(words(request));
-        let simulated = simulate(&mut machine, &mut connection, &step, wall());
-        (ask(&mut stream, &step), simulated)
+        let step = Step::Request(0, words(request));
+        let simulated = simulated.receive(&step, wall()).remove(0).1;
+        (real.ask(&words(request)), simulated)
     };
     both("SET k v PX 100");
     assert_eq!(both("SET k w NX"), ("$-1\r\n".into(), "$-1\r\n".into()));
-    for _ in 0..10 {
-        pause();
-    }
+    pause(200);
     assert_eq!(both("SET k w NX"), ("+OK\r\n".into(), "+OK\r\n".into()));
     assert_eq!(both("PTTL k"), (":-1\r\n".into(), ":-1\r\n".into()));
+}
+
+#[test]
+fn commands_have_the_arities_and_kinds_of_a_real_server() {
+    let server = Server::start();
+    let mut real = server.connect();
+    let mut machine = Machine::new();
+    let Reply::Array(commands) =
+        machine.execute(&words("COMMAND"), &mut Connection::new(1), wall())
+    else {
+        panic!("not a list of commands")
+    };
+    let (mut differences, count) = (Vec::new(), commands.len());
+    for command in commands {
+        let Reply::Array(command) = command else {
+            panic!("not a command")
+        };
+        let [
+            Reply::Bulk(name),
+            Reply::Integer(arity),
+            Reply::Set(flags),
+            ..,
+        ] = &command[..]
+        else {
+            panic!("not a command")
+        };
+        let told = real.ask(&[words("COMMAND INFO"), vec![name.clone()]].concat());
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let mut agree = told.contains(&format!(":{arity}\r\n"));
+        for flag in ["write", "noscript"] {
+            let flagged = flags.contains(&Reply::Status(flag.into()));
+            agree &= flagged == told.contains(&format!("+{flag}\r\n"));
+        }
+        if !agree {
+            differences.push(format!("{name:?} {arity} {flags:?} but {told}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    println!("{count} commands compared");
 }

@@ -35,6 +35,7 @@ fn event() -> impl Strategy<Value = Event> {
             "EVAL if(redis.call('get',KEYS[1])==ARGV[1])then(redis.call)('del',KEYS[1])end \
              1 {key} {value}"
         )),
+        collection(),
         prop_oneof!["SELECT 0", "SELECT 7", "DBSIZE", "FLUSHDB"],
         Just("FLUSHALL".to_owned()),
     ];
@@ -43,6 +44,34 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (0_u64..1000).prop_map(Event::Wall),
         1 => Just(Event::Cycle),
     ]
+}
+
+/// Commands on values that have members, and on keys whatever they hold.
+fn collection() -> impl Strategy<Value = String> {
+    let key = prop_oneof!["h", "l", "s", "z", "lock"];
+    let name = prop_oneof![
+        "HSET KEY f 1",
+        "HSET KEY g 2",
+        "HDEL KEY f",
+        "HINCRBY KEY f 1",
+        "RPUSH KEY x y",
+        "LPOP KEY",
+        "LTRIM KEY 1 1",
+        "RPOPLPUSH KEY l",
+        "BLPOP KEY 0",
+        "SADD KEY m",
+        "SREM KEY m",
+        "SPOP KEY",
+        "ZADD KEY 1 m",
+        "ZADD KEY 2 m 1 n",
+        "ZPOPMIN KEY",
+        "ZREMRANGEBYSCORE KEY 0 1",
+        "RENAME KEY lock",
+        "COPY KEY lock DB 7 REPLACE",
+        "PEXPIRE KEY 100",
+        "DEL KEY",
+    ];
+    (name, key).prop_map(|(name, key)| name.replace("KEY", &key))
 }
 
 /// A server with its one client, to which events happen.
@@ -63,6 +92,8 @@ impl Server {
 
     fn happen(&mut self, event: &Event) -> Option<Reply> {
         match event {
+            // Whoever waits sends nothing else.
+            Event::Command(_) if self.machine.is_blocked(self.connection.id) => {}
             Event::Command(line) => {
                 let words: Vec<_> = line
                     .split(' ')
@@ -87,6 +118,10 @@ impl Server {
         });
         all.collect()
     }
+}
+
+fn status(text: &'static str) -> Reply {
+    Reply::Status(Bytes::from(text))
 }
 
 proptest! {
@@ -134,8 +169,13 @@ proptest! {
         let mut server = Server::new();
         for event in &events {
             server.happen(event);
-            for ((db, key), Entry { value: Value::String(value), deadline }) in server.memory() {
-                let (mut reader, get) = (Connection::new(2), Bytes::from_static(b"GET"));
+            for ((db, key), Entry { value, deadline }) in server.memory() {
+                let mut reader = Connection::new(2);
+                let (name, there, gone) = match value {
+                    Value::String(value) => ("GET", Reply::Bulk(value), Reply::Null),
+                    other => ("TYPE", status(other.type_name()), status("none")),
+                };
+                let request = [Bytes::from(name), key];
                 reader.db = db;
                 // Reading deletes what is expired, which must not disturb the run: it is over.
                 if deadline.is_some_and(|deadline| server.wall > deadline) {
@@ -144,11 +184,11 @@ proptest! {
                         copy.happen(event);
                     }
                     copy.happen(event);
-                    let reply = copy.machine.execute(&[get, key], &mut reader, copy.wall);
-                    prop_assert_eq!(reply, Reply::Null);
+                    let reply = copy.machine.execute(&request, &mut reader, copy.wall);
+                    prop_assert_eq!(reply, gone);
                 } else {
-                    let reply = server.machine.execute(&[get, key], &mut reader, server.wall);
-                    prop_assert_eq!(reply, Reply::Bulk(value));
+                    let reply = server.machine.execute(&request, &mut reader, server.wall);
+                    prop_assert_eq!(reply, there);
                 }
             }
         }

@@ -5,8 +5,10 @@
 
 mod redis_cases;
 
-use redis_cases::{agree, line, read, simulate};
-use sim::redis::{Connection, Machine};
+use std::collections::BTreeSet;
+
+use redis_cases::{Simulated, Step, agree, handwritten, line, read, words};
+use sim::redis::{Connection, Machine, Reply};
 
 #[test]
 fn replies_are_those_of_a_real_server() {
@@ -15,10 +17,21 @@ fn replies_are_those_of_a_real_server() {
     let sections = read(include_str!("data/redis-7.0.15.txt"));
     assert!(sections.len() > 50, "the transcript is not there");
     for section in &sections {
-        let mut connection = Connection::new(section.id);
+        let mut simulated = Simulated::new(&mut machine, &section.ids);
+        let mut wall = section.wall;
         for (step, expected) in &section.steps {
-            let actual = simulate(&mut machine, &mut connection, step, section.wall);
-            if !agree(step, expected, &actual) {
+            if let Step::Pause(millis) = step {
+                wall += millis;
+            }
+            let actual = simulated.receive(step, wall);
+            let same = expected.len() == actual.len()
+                && expected
+                    .iter()
+                    .zip(&actual)
+                    .all(|((on, real), (to, simulated))| {
+                        on == to && agree(step, *on, real, simulated)
+                    });
+            if !same {
                 differences.push(format!(
                     "{}: {}\n  real      {expected:?}\n  simulated {actual:?}",
                     section.name,
@@ -39,7 +52,7 @@ fn replies_are_those_of_a_real_server() {
 #[test]
 fn the_transcript_asks_what_is_handwritten() {
     let recorded = read(include_str!("data/redis-7.0.15.txt"));
-    for section in redis_cases::handwritten() {
+    for section in handwritten() {
         let found = recorded
             .iter()
             .find(|recorded| recorded.name == section.name);
@@ -61,12 +74,47 @@ fn the_transcript_holds_the_streams_of_its_seeds() {
         let Some(seed) = section.name.strip_prefix("stream-") else {
             continue;
         };
-        let drawn = redis_cases::streams::stream(seed.parse().unwrap(), section.steps.len() - 2);
-        assert!(
-            drawn
-                .steps
-                .iter()
-                .eq(section.steps.iter().map(|(step, _)| step))
-        );
+        let drawn = redis_cases::streams::stream(seed.parse().unwrap(), redis_cases::LENGTH);
+        let recorded = section.steps.iter().map(|(step, _)| step);
+        assert!(drawn.steps.iter().eq(recorded));
+    }
+}
+
+/// The names of the commands that there are.
+fn commands() -> Vec<String> {
+    let mut machine = Machine::new();
+    let listed = machine.execute(&words("COMMAND LIST"), &mut Connection::new(1), 0);
+    let Reply::Array(names) = listed else {
+        panic!("not a list of names")
+    };
+    let name = |name| match name {
+        Reply::Bulk(name) => String::from_utf8(name.to_vec()).unwrap(),
+        other => panic!("not a name: {other:?}"),
+    };
+    names.into_iter().map(name).collect()
+}
+
+/// A command without an example would be compared by chance alone.
+#[test]
+fn every_command_is_asked() {
+    let asked: BTreeSet<_> = handwritten()
+        .iter()
+        .flat_map(|section| section.steps.iter())
+        .filter_map(|step| match step {
+            Step::Request(_, words) => Some(words[0].to_ascii_lowercase()),
+            Step::Raw(_) | Step::Pause(_) => None,
+        })
+        .collect();
+    for name in commands() {
+        assert!(asked.contains(name.as_bytes()), "{name} is never asked");
+    }
+}
+
+#[test]
+fn the_documentation_names_every_command() {
+    let text = include_str!("../../docs/redis-differences.md");
+    for name in commands() {
+        let name = name.to_ascii_uppercase();
+        assert!(text.contains(&format!("`{name}")), "{name} is not named");
     }
 }

@@ -1,19 +1,23 @@
-//! The commands: what each is called, how many arguments it takes, who may send it.
+//! How a request becomes a reply: the command is found, what Redis checks before running it is
+//! checked, and it is run, or queued.
 //!
-//! One line in [`ALL`] per command, sorted by name; the functions are in the file of their group.
+//! The commands themselves are listed in `table.rs`.
 
 use bytes::Bytes;
 
-use super::connection::{self, Connection};
+use super::connection::Connection;
 use super::machine::Machine;
 use super::reply::{Reply, until_nul};
-use super::{keys, scripts, strings};
+use super::table::{ALL, Command, Kind, Run};
+use super::{pubsub, scripts, transactions};
 
 /// Who sent a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A client, over its connection.
     Client,
+    /// EXEC, which had it checked when it was queued.
+    Transaction,
     /// A script, by `redis.call` or `redis.pcall`.
     Script {
         /// The script has promised not to write.
@@ -25,6 +29,8 @@ pub(crate) enum Origin {
 pub(crate) struct Call<'a> {
     pub(crate) machine: &'a mut Machine,
     pub(crate) connection: &'a mut Connection,
+    /// The whole request.
+    pub(crate) request: &'a [Bytes],
     /// The request without the command's name, and without its subcommand's.
     pub(crate) args: &'a [Bytes],
     pub(crate) wall: u64,
@@ -32,109 +38,35 @@ pub(crate) struct Call<'a> {
     pub(crate) name: &'static str,
 }
 
-/// One line of a table of commands.
-pub(crate) struct Command {
-    /// In lower case.
-    name: &'static str,
-    /// How many words a request has: exactly, or if negative at least. A subcommand counts its
-    /// container's name too.
-    arity: i32,
-    kind: Kind,
-    run: Run,
-}
-
-enum Run {
-    Plain(fn(&mut Call<'_>) -> Reply),
-    /// The next word says which of these it is.
-    Container(&'static [Command]),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Read,
-    Write,
-    /// Concerns the connection or the scripts themselves; refused in a script.
-    NoScript,
-}
-
-use Kind::{NoScript, Read, Write};
-
-const fn plain(
-    name: &'static str,
-    arity: i32,
-    kind: Kind,
-    run: fn(&mut Call<'_>) -> Reply,
-) -> Command {
-    Command {
-        name,
-        arity,
-        kind,
-        run: Run::Plain(run),
+/// Executes a client's request, serves those who waited for what it wrote, and puts messages that
+/// it sent to its own connection before the reply.
+pub(crate) fn serve(
+    machine: &mut Machine,
+    request: &[Bytes],
+    connection: &mut Connection,
+    wall: u64,
+) -> Reply {
+    let reply = execute(machine, request, connection, wall, Origin::Client);
+    if !machine.sessions.ready.is_empty() {
+        machine.serve_blocked(wall);
     }
+    with_messages(machine, connection, reply)
 }
 
-const fn container(name: &'static str, kind: Kind, commands: &'static [Command]) -> Command {
-    Command {
-        name,
-        arity: -2,
-        kind,
-        run: Run::Container(commands),
+/// `reply`, after the messages that its command sent to its own connection.
+pub(crate) fn with_messages(machine: &mut Machine, connection: &Connection, reply: Reply) -> Reply {
+    if machine.sessions.outbox.is_empty() {
+        return reply;
     }
+    let mut all = machine.sessions.messages_for(connection.id);
+    if all.is_empty() {
+        return reply;
+    }
+    all.push(reply);
+    Reply::Sequence(all)
 }
 
-/// Every command.
-pub(crate) const ALL: &[Command] = &[
-    plain("auth", -2, NoScript, connection::auth),
-    container("client", NoScript, CLIENT),
-    plain("command", -1, Read, connection::command),
-    plain("dbsize", 1, Read, keys::dbsize),
-    plain("decr", 2, Write, strings::decr),
-    plain("decrby", 3, Write, strings::decrby),
-    plain("del", -2, Write, keys::del),
-    plain("echo", 2, Read, connection::echo),
-    plain("eval", -3, NoScript, scripts::eval),
-    plain("evalsha", -3, NoScript, scripts::evalsha),
-    plain("exists", -2, Read, keys::exists),
-    plain("expire", -3, Write, keys::expire),
-    plain("expireat", -3, Write, keys::expireat),
-    plain("flushall", -1, Write, keys::flushall),
-    plain("flushdb", -1, Write, keys::flushdb),
-    plain("get", 2, Read, strings::get),
-    plain("hello", -1, NoScript, connection::hello),
-    plain("incr", 2, Write, strings::incr),
-    plain("incrby", 3, Write, strings::incrby),
-    plain("persist", 2, Write, keys::persist),
-    plain("pexpire", -3, Write, keys::pexpire),
-    plain("pexpireat", -3, Write, keys::pexpireat),
-    plain("ping", -1, Read, connection::ping),
-    plain("pttl", 2, Read, keys::pttl),
-    plain("quit", -1, NoScript, connection::quit),
-    plain("reset", 1, NoScript, connection::reset),
-    container("script", NoScript, SCRIPT),
-    plain("select", 2, Read, connection::select),
-    plain("set", -3, Write, strings::set),
-    plain("setnx", 3, Write, strings::setnx),
-    plain("time", 1, Read, connection::time),
-    plain("ttl", 2, Read, keys::ttl),
-    plain("type", 2, Read, keys::kind),
-    plain("unlink", -2, Write, keys::del),
-];
-
-const CLIENT: &[Command] = &[
-    plain("client|getname", 2, NoScript, connection::client_getname),
-    plain("client|id", 2, NoScript, connection::client_id),
-    plain("client|setinfo", 4, NoScript, connection::client_setinfo),
-    plain("client|setname", 3, NoScript, connection::client_setname),
-];
-
-const SCRIPT: &[Command] = &[
-    plain("script|exists", -3, NoScript, scripts::exists),
-    plain("script|flush", -2, NoScript, scripts::flush),
-    plain("script|kill", 2, NoScript, scripts::kill),
-    plain("script|load", 3, NoScript, scripts::load),
-];
-
-/// Finds the command, checks what Redis checks before running it, and runs it.
+/// Finds the command, checks what Redis checks before running it, and runs or queues it.
 pub(crate) fn execute(
     machine: &mut Machine,
     request: &[Bytes],
@@ -142,61 +74,89 @@ pub(crate) fn execute(
     wall: u64,
     origin: Origin,
 ) -> Reply {
-    let Some((name, mut args)) = request.split_first() else {
-        return Reply::error("ERR empty request");
-    };
-    let Some(mut command) = find(ALL, "", name) else {
-        return match origin {
-            Origin::Client => unknown(name, args),
-            Origin::Script { .. } => {
-                Reply::fixed_error("ERR Unknown Redis command called from script")
-            }
-        };
-    };
-    if let (Run::Container(commands), Some((word, rest))) = (&command.run, args.split_first()) {
-        match find(commands, command.name, word) {
-            Some(inner) => (command, args) = (inner, rest),
-            None => return unknown_subcommand(word, command, origin),
+    let (command, args) = match lookup(request, origin) {
+        Ok(found) => found,
+        Err(error) if origin == Origin::Client => {
+            let name = request.first().and_then(|word| name_of(word));
+            return transactions::refused(machine, connection, name, error);
         }
-    }
-    let words = i32::try_from(request.len()).unwrap_or(i32::MAX);
-    if (command.arity >= 0 && words != command.arity) || words < -command.arity {
-        return match origin {
-            Origin::Client => Reply::error(format!(
-                "ERR wrong number of arguments for '{}' command",
-                command.name
-            )),
-            Origin::Script { .. } => {
-                Reply::fixed_error("ERR Wrong number of args calling Redis command from script")
-            }
-        };
-    }
-    if let Origin::Script { read_only } = origin {
-        match command.kind {
-            NoScript => {
+        Err(error) => return error,
+    };
+    match origin {
+        Origin::Script { read_only } => match command.kind {
+            Kind::NoScript | Kind::Take | Kind::Script => {
                 return Reply::fixed_error("ERR This Redis command is not allowed from script");
             }
-            Write if read_only => {
+            Kind::Write | Kind::Publish if read_only => {
                 return Reply::fixed_error(
                     "ERR Write commands are not allowed from read-only scripts.",
                 );
             }
-            Read | Write => {}
+            _ => {}
+        },
+        Origin::Client => {
+            if let Some(error) = pubsub::refusal(connection, command.name) {
+                return transactions::refused(machine, connection, Some(command.name), error);
+            }
+            if transactions::enqueue(machine, connection, request, command.name) {
+                return Reply::status("QUEUED");
+            }
         }
+        Origin::Transaction => {}
     }
+    let mut call = Call {
+        machine,
+        connection,
+        request,
+        args,
+        wall,
+        name: command.name,
+    };
     match command.run {
-        Run::Plain(run) => {
-            let name = command.name;
-            run(&mut Call {
-                machine,
-                connection,
-                args,
-                wall,
-                name,
-            })
-        }
+        Run::Plain(run) => run(&mut call),
+        Run::Checked(run) => run(&mut call).unwrap_or_else(|error| error),
         Run::Container(_) => unreachable!("without a subcommand it fails its arity"),
     }
+}
+
+/// The command that a request names, and its arguments.
+pub(crate) fn lookup(
+    request: &[Bytes],
+    origin: Origin,
+) -> Result<(&'static Command, &[Bytes]), Reply> {
+    let Some((name, mut args)) = request.split_first() else {
+        return Err(Reply::error("ERR empty request"));
+    };
+    let scripted = matches!(origin, Origin::Script { .. });
+    let Some(mut command) = find(ALL, "", name) else {
+        return Err(if scripted {
+            Reply::fixed_error("ERR Unknown Redis command called from script")
+        } else {
+            unknown(name, args)
+        });
+    };
+    if let (Run::Container(commands), Some((word, rest))) = (&command.run, args.split_first()) {
+        match find(commands, command.name, word) {
+            Some(inner) => (command, args) = (inner, rest),
+            None => return Err(unknown_subcommand(word, command.name, scripted)),
+        }
+    }
+    let words = i32::try_from(request.len()).unwrap_or(i32::MAX);
+    if (command.arity >= 0 && words != command.arity) || words < -command.arity {
+        return Err(if scripted {
+            Reply::fixed_error("ERR Wrong number of args calling Redis command from script")
+        } else {
+            wrong_arity(command.name)
+        });
+    }
+    Ok((command, args))
+}
+
+/// What a command answers that has too few or too many arguments.
+pub(crate) fn wrong_arity(name: &str) -> Reply {
+    Reply::error(format!(
+        "ERR wrong number of arguments for '{name}' command"
+    ))
 }
 
 /// Whether `request` names a command, and a subcommand where there has to be one.
@@ -204,10 +164,23 @@ pub(crate) fn exists(request: &[Bytes]) -> bool {
     let command = request.first().and_then(|name| find(ALL, "", name));
     match command.map(|command| (&command.run, command.name)) {
         None => false,
-        Some((Run::Plain(_), _)) => true,
+        Some((Run::Plain(_) | Run::Checked(_), _)) => true,
         Some((Run::Container(commands), name)) => request
             .get(1)
             .is_none_or(|word| find(commands, name, word).is_some()),
+    }
+}
+
+impl Machine {
+    /// Whether a request may write, or publish, which is held up together with writes. A script
+    /// that has promised not to write is believed.
+    pub(crate) fn may_write(&self, request: &[Bytes]) -> bool {
+        let command = request.first().and_then(|name| find(ALL, "", name));
+        command.is_some_and(|command| {
+            let promises =
+                command.kind == Kind::Script && scripts::is_read_only(self, command.name, request);
+            command.kind.may_write() && !promises
+        })
     }
 }
 
@@ -218,7 +191,11 @@ pub(crate) fn name_of(word: &[u8]) -> Option<&'static str> {
 
 /// Names are compared without regard to case. A subcommand's name in the table begins with its
 /// container's and a bar.
-fn find(commands: &'static [Command], container: &str, word: &[u8]) -> Option<&'static Command> {
+pub(crate) fn find(
+    commands: &'static [Command],
+    container: &str,
+    word: &[u8],
+) -> Option<&'static Command> {
     let skip = if container.is_empty() {
         0
     } else {
@@ -254,41 +231,44 @@ fn unknown(name: &[u8], args: &[Bytes]) -> Reply {
     Reply::error(text)
 }
 
-fn unknown_subcommand(word: &[u8], container: &Command, origin: Origin) -> Reply {
-    if matches!(origin, Origin::Script { .. }) {
+/// What a container answers to a word that is none of its subcommands.
+pub(crate) fn unknown_subcommand(word: &[u8], container: &str, scripted: bool) -> Reply {
+    if scripted {
         return Reply::fixed_error("ERR Unknown Redis command called from script");
     }
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(first(128, word));
-    text.extend_from_slice(b"'. Try ");
-    text.extend_from_slice(container.name.to_ascii_uppercase().as_bytes());
-    text.extend_from_slice(b" HELP.");
-    Reply::error(text)
+    let container = container.to_ascii_uppercase();
+    let start = b"ERR unknown subcommand '".as_slice();
+    let text = [
+        start,
+        first(128, word),
+        b"'. Try ",
+        container.as_bytes(),
+        b" HELP.",
+    ];
+    Reply::error(text.concat())
+}
+
+impl Call<'_> {
+    /// What a subcommand answers that has too many arguments without the table knowing.
+    pub(crate) fn unknown_subcommand(&self) -> Reply {
+        let container = self
+            .name
+            .split('|')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_uppercase();
+        let text = [
+            b"ERR unknown subcommand or wrong number of arguments for '",
+            first(128, &self.request[1]),
+            b"'. Try ",
+            container.as_bytes(),
+            b" HELP.",
+        ];
+        Reply::error(text.concat())
+    }
 }
 
 /// The first `room` bytes of `text`, or fewer if it ends before.
 fn first(room: usize, text: &[u8]) -> &[u8] {
     until_nul(&text[..text.len().min(room)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_table_is_sorted_and_finds_its_commands() {
-        for (commands, container) in [(ALL, ""), (CLIENT, "client"), (SCRIPT, "script")] {
-            assert!(commands.is_sorted_by_key(|command| command.name));
-            for command in commands {
-                let word = command
-                    .name
-                    .rsplit('|')
-                    .next()
-                    .unwrap()
-                    .to_ascii_uppercase();
-                let found = find(commands, container, word.as_bytes()).unwrap();
-                assert_eq!(found.name, command.name);
-            }
-        }
-    }
 }

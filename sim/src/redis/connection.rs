@@ -1,4 +1,5 @@
 //! A client's connection as the server sees it, and the commands that concern it alone.
+//! See <https://redis.io/docs/latest/commands/?group=connection>.
 
 use bytes::Bytes;
 
@@ -6,6 +7,7 @@ use super::commands::Call;
 use super::machine::DATABASES;
 use super::numbers::parse_integer;
 use super::reply::{Reply, until_nul};
+use super::transactions::Queue;
 
 /// What the server remembers about one connection.
 #[derive(Clone, Debug)]
@@ -18,6 +20,15 @@ pub struct Connection {
     pub name: Bytes,
     /// The selected database.
     pub db: usize,
+    /// The commands queued since MULTI.
+    pub(crate) queue: Option<Queue>,
+    /// EXEC is executing them, so none may wait.
+    pub(crate) executing: bool,
+    /// What WATCH named.
+    pub(crate) watched: Vec<(usize, Bytes)>,
+    /// What it listens to, in the order of subscription.
+    pub(crate) channels: Vec<Bytes>,
+    pub(crate) patterns: Vec<Bytes>,
 }
 
 /// A version of the wire format.
@@ -39,12 +50,29 @@ impl Connection {
             protocol: Protocol::Resp2,
             name: Bytes::new(),
             db: 0,
+            queue: None,
+            executing: false,
+            watched: Vec::new(),
+            channels: Vec::new(),
+            patterns: Vec::new(),
         }
     }
 }
 
+/// Over RESP2 a connection that listens gets an answer which looks like a message.
 pub(crate) fn ping(call: &mut Call<'_>) -> Reply {
+    let Connection {
+        protocol,
+        channels,
+        patterns,
+        ..
+    } = &call.connection;
+    let listens = !channels.is_empty() || !patterns.is_empty();
     match call.args {
+        [] | [_] if listens && *protocol == Protocol::Resp2 => {
+            let message = call.args.first().cloned().unwrap_or_default();
+            Reply::Array(vec![Reply::bulk("pong"), Reply::Bulk(message)])
+        }
         [] => Reply::status("PONG"),
         [message] => Reply::Bulk(message.clone()),
         _ => Reply::fixed_error("ERR wrong number of arguments for 'ping' command"),
@@ -67,6 +95,7 @@ pub(crate) fn quit(_: &mut Call<'_>) -> Reply {
 }
 
 pub(crate) fn reset(call: &mut Call<'_>) -> Reply {
+    call.machine.disconnect(call.connection);
     *call.connection = Connection::new(call.connection.id);
     Reply::status("RESET")
 }
@@ -75,28 +104,24 @@ pub(crate) fn select(call: &mut Call<'_>) -> Reply {
     let Some(db) = parse_integer(&call.args[0]) else {
         return Reply::NOT_AN_INTEGER;
     };
-    if i32::try_from(db).is_err() {
-        return Reply::fixed_error(
-            "ERR value is out of range, value must between -2147483648 and 2147483647",
-        );
-    }
-    match usize::try_from(db) {
-        Ok(db) if db < DATABASES => {
+    match database(db) {
+        Ok(db) => {
             call.connection.db = db;
             Reply::OK
         }
-        _ => Reply::fixed_error("ERR DB index is out of range"),
+        Err(error) => error,
     }
 }
 
-/// Nobody here reads the list of commands: client libraries ask for it and go on without.
-pub(crate) fn command(call: &mut Call<'_>) -> Reply {
-    match call.args {
-        [word] if word.eq_ignore_ascii_case(b"count") => {
-            Reply::Integer(i64::try_from(super::commands::ALL.len()).unwrap_or(i64::MAX))
-        }
-        _ => Reply::Array(Vec::new()),
+/// A database by its number.
+pub(crate) fn database(number: i64) -> Result<usize, Reply> {
+    if i32::try_from(number).is_err() {
+        return Err(Reply::fixed_error(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
     }
+    let db = usize::try_from(number).ok().filter(|db| *db < DATABASES);
+    db.ok_or(Reply::fixed_error("ERR DB index is out of range"))
 }
 
 pub(crate) fn auth(call: &mut Call<'_>) -> Reply {
@@ -121,7 +146,7 @@ fn log_in(user: &[u8]) -> Result<(), Reply> {
     }
 }
 
-fn rename(connection: &mut Connection, name: &Bytes) -> Result<(), Reply> {
+pub(crate) fn rename(connection: &mut Connection, name: &Bytes) -> Result<(), Reply> {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         connection.name = name.clone();
         Ok(())
@@ -180,35 +205,4 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Reply {
         (Reply::bulk("role"), Reply::bulk("master")),
         (Reply::bulk("modules"), Reply::Array(Vec::new())),
     ])
-}
-
-pub(crate) fn client_id(call: &mut Call<'_>) -> Reply {
-    Reply::Integer(i64::try_from(call.connection.id).unwrap_or(i64::MAX))
-}
-
-pub(crate) fn client_getname(call: &mut Call<'_>) -> Reply {
-    if call.connection.name.is_empty() {
-        Reply::Null
-    } else {
-        Reply::Bulk(call.connection.name.clone())
-    }
-}
-
-pub(crate) fn client_setname(call: &mut Call<'_>) -> Reply {
-    rename(call.connection, &call.args[0])
-        .err()
-        .unwrap_or(Reply::OK)
-}
-
-/// Accepted and forgotten: nothing here can ask for it again.
-pub(crate) fn client_setinfo(call: &mut Call<'_>) -> Reply {
-    let attribute = &call.args[0];
-    if [b"lib-name".as_slice(), b"lib-ver"]
-        .iter()
-        .any(|known| attribute.eq_ignore_ascii_case(known))
-    {
-        Reply::OK
-    } else {
-        Reply::error([b"ERR Unrecognized option '", until_nul(attribute), b"'"].concat())
-    }
 }

@@ -14,10 +14,13 @@ use std::mem;
 
 use bytes::Bytes;
 
-use super::commands::{self, Origin};
+use super::commands;
 use super::connection::Connection;
 use super::lua::{self, Sha};
+use super::notify::{self, Class};
 use super::reply::Reply;
+use super::sessions::Sessions;
+use super::value::Value;
 
 /// How many databases a server has: the default of Redis.
 pub const DATABASES: usize = 16;
@@ -35,6 +38,9 @@ pub struct Machine {
     pub(crate) scripts: BTreeMap<Sha, Bytes>,
     /// The state of `math.random`, which 7.0 carries on from script to script.
     pub(crate) random: u64,
+    /// What is known of connections other than the one that is being served. Apart, because a
+    /// script moves the machine about.
+    pub(crate) sessions: Box<Sessions>,
 }
 
 impl Default for Machine {
@@ -45,6 +51,7 @@ impl Default for Machine {
             changes: Vec::new(),
             scripts: BTreeMap::new(),
             random: lua::UNSEEDED,
+            sessions: Box::default(),
         }
     }
 }
@@ -57,23 +64,6 @@ pub struct Entry {
     /// The wall clock in ms at which the key expires; it can still be read at that very
     /// millisecond.
     pub deadline: Option<u64>,
-}
-
-/// The value of a key. Closed: a new type of value must be considered by every command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Any bytes, numbers included.
-    String(Bytes),
-}
-
-impl Value {
-    /// As text, for histories.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        match self {
-            Self::String(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        }
-    }
 }
 
 /// A key that is not what it was.
@@ -96,6 +86,11 @@ pub struct Change {
 pub enum Cause {
     /// A command wrote it, a script's commands included.
     Command,
+    /// A command wrote it on behalf of a connection that was waiting for it, as BLPOP does.
+    Served {
+        /// The number of that connection.
+        connection: u64,
+    },
     /// Its deadline passed, and it was looked at or the active cycle came by.
     Expiry,
     /// The server needed the memory.
@@ -113,13 +108,20 @@ impl Machine {
     ///
     /// An empty request cannot come from the [`Decoder`](super::Decoder).
     pub fn execute(&mut self, request: &[Bytes], connection: &mut Connection, wall: u64) -> Reply {
-        commands::execute(self, request, connection, wall, Origin::Client)
+        commands::serve(self, request, connection, wall)
     }
 
     /// What has changed since the last call, in order. A write that left a key as it was is not
     /// among it.
     pub fn take_changes(&mut self) -> Vec<Change> {
         mem::take(&mut self.changes)
+    }
+
+    /// What has been sent since the last call to connections other than the one whose request was
+    /// executed, in order: the number of the connection and the message, which is a
+    /// [`Reply::Push`] or the answer to a command that had to wait.
+    pub fn take_messages(&mut self) -> Vec<(u64, Reply)> {
+        mem::take(&mut self.sessions.outbox)
     }
 
     /// The earliest deadline of any key: when [`Self::expire_due`] next has something to do.
@@ -132,7 +134,7 @@ impl Machine {
     /// key at its very deadline; the cycle already deletes it.
     pub fn expire_due(&mut self, wall: u64) {
         while let Some((deadline, db, key)) = self.deadlines.first() {
-            if wall < *deadline {
+            if wall < *deadline || self.is_paused(wall) {
                 break;
             }
             let (db, key) = (*db, key.clone());
@@ -160,10 +162,23 @@ impl Machine {
     pub(crate) fn look(&mut self, db: usize, key: &[u8], wall: u64) -> Option<&Entry> {
         let deadline = self.databases.get(db)?.get(key)?.deadline;
         if deadline.is_some_and(|deadline| wall > deadline) {
-            self.remove(db, key, Cause::Expiry);
+            if !self.is_paused(wall) {
+                self.remove(db, key, Cause::Expiry);
+            }
             return None;
         }
         self.databases[db].get(key)
+    }
+
+    /// What is in memory under `key`, past its deadline or not.
+    pub(crate) fn entry(&self, db: usize, key: &[u8]) -> Option<&Entry> {
+        self.databases.get(db)?.get(key)
+    }
+
+    /// Whether `key` is there and past its deadline. Deletes nothing.
+    pub(crate) fn is_past(&self, db: usize, key: &[u8], wall: u64) -> bool {
+        let entry = self.entry(db, key);
+        entry.is_some_and(|entry| entry.deadline.is_some_and(|deadline| wall > deadline))
     }
 
     /// Writes `key`, whatever it was before.
@@ -172,6 +187,9 @@ impl Machine {
             self.databases.resize_with(db + 1, BTreeMap::new);
         }
         let before = self.databases[db].insert(key.clone(), entry.clone());
+        if !self.sessions.is_idle() {
+            self.written(db, key, before.as_ref(), &entry.value);
+        }
         if before.as_ref() == Some(&entry) {
             return;
         }
@@ -206,6 +224,9 @@ impl Machine {
         if let Some(deadline) = before.deadline {
             self.deadlines.remove(&(deadline, db, key.clone()));
         }
+        if !self.sessions.is_idle() {
+            self.deleted(db, &key, cause);
+        }
         self.changes.push(Change {
             db,
             key,
@@ -214,6 +235,42 @@ impl Machine {
             cause,
         });
         true
+    }
+
+    /// Tells those who wait for, watch or listen to `key` that it was written.
+    fn written(&mut self, db: usize, key: &Bytes, before: Option<&Entry>, value: &Value) {
+        self.sessions.touch(db, key, true);
+        if before.is_none() {
+            notify::publish(&mut self.sessions, Class::NEW, "new", db, key);
+        }
+        let same_type = |entry: &Entry| entry.value.type_name() == value.type_name();
+        if matches!(value, Value::List(_) | Value::Sorted(_)) && !before.is_some_and(same_type) {
+            self.sessions.ready(db, key);
+        }
+    }
+
+    /// Tells those who watch or listen to `key` that it was deleted. Of a command it tells itself.
+    fn deleted(&mut self, db: usize, key: &Bytes, cause: Cause) {
+        self.sessions.touch(db, key, false);
+        let (class, event) = match cause {
+            Cause::Command | Cause::Served { .. } => return,
+            Cause::Expiry => (Class::EXPIRED, "expired"),
+            Cause::Eviction => (Class::EVICTED, "evicted"),
+        };
+        notify::publish(&mut self.sessions, class, event, db, key);
+    }
+
+    /// Notes that what changed from the `first`-th change on was done for a connection that waited.
+    pub(crate) fn served(&mut self, first: usize, connection: u64) {
+        for change in &mut self.changes[first..] {
+            if change.cause == Cause::Command {
+                change.cause = Cause::Served { connection };
+            }
+        }
+    }
+
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.len()
     }
 
     /// Deletes every key of every database.
@@ -229,6 +286,7 @@ impl Machine {
             return;
         };
         for (key, before) in mem::take(keys) {
+            self.deleted(db, &key, cause);
             if let Some(deadline) = before.deadline {
                 self.deadlines.remove(&(deadline, db, key.clone()));
             }

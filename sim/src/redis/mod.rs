@@ -21,33 +21,48 @@
 //! assert_eq!(machine.execute(&set, &mut connection, 30_001), Reply::OK);
 //! ```
 //!
-//! Deliberately absent: hashes, lists, sets, sorted sets and streams; transactions, publish and
-//! subscribe, blocking commands; persistence, replication, limits of memory; access control beyond the
-//! default user without a password. A command that is absent is unknown, as in an older server.
+//! A connection that waits, and one that is sent a message, hear of it by
+//! [`Machine::take_messages`].
 //!
-//! Known differences from a real server, beyond what is absent:
+//! Deliberately absent: streams, bitmaps, HyperLogLogs and positions on earth; functions, modules,
+//! cluster, access control beyond the default user without a password; persistence, replication,
+//! limits of memory. A command that is absent is unknown, as in an older server.
 //!
-//! - A command and a script take no time. `TIME` and `PTTL` therefore stand still in a script,
-//!   where 7.0 lets them move, and nobody is ever told `BUSY`: a script that would run for ever is
-//!   killed by an instruction budget, and its sender gets the error.
-//! - The active cycle runs every 100 ms and is complete. A real server samples.
-//! - `CLIENT SETINFO` is accepted (7.2 has it; 7.0.15 answers with an error that every client
-//!   library ignores), and `COMMAND` lists nothing.
-//! - What scripts cannot have is listed in `lua/mod.rs`.
+//! Every command that is modelled and every known difference from a real server is listed in
+//! `docs/redis-differences.md`; what scripts cannot have, in `lua/mod.rs`.
 
+mod blocking;
+mod call;
+mod clients;
 mod commands;
 mod connection;
+mod expiry;
+mod hashes;
 mod keys;
+mod lists;
 mod lua;
 mod machine;
 pub(crate) mod node;
+mod notify;
 mod numbers;
+mod pubsub;
 mod reply;
 mod resp;
+mod scan;
 mod scripts;
+mod server;
+mod sessions;
+mod sets;
 mod strings;
+mod table;
+mod texts;
+mod transactions;
+mod value;
+mod zranges;
+mod zsets;
 
 pub use connection::{Connection, Protocol};
-pub use machine::{Cause, Change, DATABASES, Entry, Machine, Value};
+pub use machine::{Cause, Change, DATABASES, Entry, Machine};
 pub use reply::Reply;
 pub use resp::{Decoder, ProtocolError, encode};
+pub use value::{Hash, List, Set, Sorted, Value, parts};

@@ -27,6 +27,18 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
     })
 }
 
+/// The floating point number spelt by `text` as C's `strtod` reads it, hexadecimal digits left
+/// out; nothing if there is anything else, or if it is too large or too small to be told from
+/// infinity or zero.
+pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let digits = text.split(|byte| byte.eq_ignore_ascii_case(&b'e')).next()?;
+    let spelt_infinity = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
+    let too_large = number.is_infinite() && !spelt_infinity;
+    let too_small = number == 0.0 && digits.iter().any(|byte| (b'1'..=b'9').contains(byte));
+    (!number.is_nan() && !too_large && !too_small).then_some(number)
+}
+
 /// `number` in at most seventeen significant digits, without trailing zeros: C's `%.17g`.
 pub(crate) fn format_double(number: f64) -> String {
     const DIGITS: i32 = 17;

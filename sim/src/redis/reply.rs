@@ -1,9 +1,8 @@
 //! What a server answers, before it is written in either protocol version.
-//!
-//! Deliberately absent: the null array, which only transactions and blocking commands send, and
-//! push messages.
 
 use bytes::Bytes;
+
+use super::connection::Protocol;
 
 /// One reply to one request.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +17,25 @@ pub enum Reply {
     Bulk(Bytes),
     /// Nothing: a key that is not there, a condition that did not hold.
     Null,
+    /// As [`Self::Null`], but in RESP2 the null array instead of the null string: what EXEC and
+    /// the commands that pop several items answer.
+    NullArray,
     /// Several replies in order.
     Array(Vec<Reply>),
+    /// A message that nobody asked for, and the answers to SUBSCRIBE and its kin; an array in RESP2.
+    Push(Vec<Reply>),
+    /// Several replies one after another, each on its own: one request may have more than one
+    /// answer, or a message before its answer.
+    Sequence(Vec<Reply>),
+    /// A reply that is written in this version of the protocol, whatever the connection speaks by now.
+    In {
+        /// The version.
+        protocol: Protocol,
+        /// The reply.
+        reply: Box<Reply>,
+    },
+    /// None yet: the connection waits, and its answer will come as a message.
+    Blocked,
     /// Pairs; a flat array in RESP2.
     Map(Vec<(Reply, Reply)>),
     /// Several replies without order; an array in RESP2.
@@ -50,6 +66,20 @@ impl Reply {
     pub(crate) const SYNTAX_ERROR: Self = Self::fixed_error("ERR syntax error");
     pub(crate) const NOT_AN_INTEGER: Self =
         Self::fixed_error("ERR value is not an integer or out of range");
+
+    pub(crate) const NOT_A_FLOAT: Self = Self::fixed_error("ERR value is not a valid float");
+    pub(crate) const WRONG_TYPE: Self =
+        Self::fixed_error("WRONGTYPE Operation against a key holding the wrong kind of value");
+
+    /// A length or a count.
+    pub(crate) fn count(count: usize) -> Self {
+        Self::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    /// A string, or nothing.
+    pub(crate) fn maybe(bytes: Option<Bytes>) -> Self {
+        bytes.map_or(Self::Null, Self::Bulk)
+    }
 
     pub(crate) const fn status(text: &'static str) -> Self {
         Self::Status(Bytes::from_static(text.as_bytes()))

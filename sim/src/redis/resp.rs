@@ -261,7 +261,13 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
         Reply::Bulk(bytes) => bulk(b'$', bytes, out),
         Reply::Null if resp3 => out.put_slice(b"_\r\n"),
         Reply::Null => out.put_slice(b"$-1\r\n"),
+        Reply::NullArray if resp3 => out.put_slice(b"_\r\n"),
+        Reply::NullArray => out.put_slice(b"*-1\r\n"),
         Reply::Array(items) => sequence(b'*', items, protocol, out),
+        Reply::Push(items) => sequence(if resp3 { b'>' } else { b'*' }, items, protocol, out),
+        Reply::Sequence(items) => items.iter().for_each(|item| encode(item, protocol, out)),
+        Reply::In { protocol, reply } => encode(reply, *protocol, out),
+        Reply::Blocked => {}
         Reply::Set(items) => sequence(if resp3 { b'~' } else { b'*' }, items, protocol, out),
         Reply::Map(pairs) => {
             if resp3 {

@@ -1,9 +1,11 @@
 //! The commands that run scripts and keep them.
+//! See <https://redis.io/docs/latest/develop/programmability/eval-intro/>.
 
 use bytes::Bytes;
 
 use super::commands::Call;
 use super::lua::{self, Compiled, Sha};
+use super::machine::Machine;
 use super::numbers::parse_integer;
 use super::reply::Reply;
 
@@ -62,6 +64,17 @@ pub(crate) fn flush(call: &mut Call<'_>) -> Reply {
 /// A script takes no time here, so there is never one to kill.
 pub(crate) fn kill(_: &mut Call<'_>) -> Reply {
     Reply::fixed_error("NOTBUSY No scripts in execution right now.")
+}
+
+/// Whether a request runs a script that has promised not to write.
+pub(crate) fn is_read_only(machine: &Machine, name: &str, request: &[Bytes]) -> bool {
+    let body = match (name, request) {
+        ("eval", [_, body, ..]) => Some(body),
+        ("evalsha", [_, word, ..]) => sha(word).and_then(|sha| machine.scripts.get(&sha)),
+        _ => None,
+    };
+    let script = body.and_then(|body| lua::compile(body).ok());
+    script.is_some_and(|script| script.read_only)
 }
 
 /// Compiles `body` and lets this server's `EVALSHA` find it. The compiled function itself belongs

@@ -8,6 +8,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::{COMMAND, RUNNING, Running, sha_of, values};
 use crate::redis::commands::{self, Origin};
+use crate::redis::connection::Protocol;
 use crate::redis::reply::{Reply, until_nul};
 
 /// An error as Redis's functions raise it.
@@ -243,11 +244,10 @@ fn call(lua: &Lua, args: &MultiValue, raise: bool) -> mlua::Result<Value> {
                 machine,
                 connection,
                 wall,
-                resp3,
                 ..
             } = running;
             let reply = commands::execute(machine, &request, connection, *wall, origin);
-            (reply, *resp3, true)
+            (reply, connection.protocol == Protocol::Resp3, true)
         }),
         Err(error) => (error, false, false),
     };
@@ -333,7 +333,12 @@ fn setresp(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     if version != Some(2.0) && version != Some(3.0) {
         return Err(Raised::library("ERR RESP version must be 2 or 3.").into());
     }
-    with_running(|running| running.resp3 = version == Some(3.0));
+    let protocol = if version == Some(3.0) {
+        Protocol::Resp3
+    } else {
+        Protocol::Resp2
+    };
+    with_running(|running| running.connection.protocol = protocol);
     Ok(())
 }
 

@@ -42,7 +42,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Va
 use sha1_smol::Sha1;
 
 use super::commands::Call;
-use super::connection::Connection;
+use super::connection::{Connection, Protocol};
 use super::machine::Machine;
 use super::reply::{Reply, until_nul};
 use super::resp::split_words;
@@ -84,7 +84,7 @@ pub(crate) struct Compiled {
     pub(crate) sha: Sha,
     function: Function,
     /// Its first line promises `no-writes`.
-    read_only: bool,
+    pub(crate) read_only: bool,
 }
 
 /// A script that is running, and what its server lent it. There is one per thread, used again and
@@ -92,12 +92,11 @@ pub(crate) struct Compiled {
 struct Running {
     /// Swapped with the server's at both ends; empty between scripts.
     machine: Machine,
-    /// The script's own: selecting another database ends with it.
+    /// The script's own: selecting another database ends with it, and so does the version of the
+    /// protocol that it asked for.
     connection: Connection,
     wall: u64,
     read_only: bool,
-    /// The script asked for replies as in RESP3.
-    resp3: bool,
     sha: Sha,
     /// How much of the budget is used.
     spent: u32,
@@ -162,7 +161,7 @@ pub(crate) fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut 
             return Reply::fixed_error("ERR script killed: it exceeded its budget of instructions");
         }
         match outcome {
-            Ok(Some(reply)) => reply.resolve(running.resp3),
+            Ok(Some(reply)) => reply.resolve(running.connection.protocol == Protocol::Resp3),
             Ok(None) => Reply::error(running.failure.take().unwrap_or_default()),
             Err(error) => broken(&error),
         }
@@ -176,7 +175,6 @@ impl Running {
             connection: Connection::new(0),
             wall: 0,
             read_only: false,
-            resp3: false,
             sha: [0; 40],
             spent: 0,
             killed: false,
@@ -188,9 +186,9 @@ impl Running {
     fn begin(&mut self, script: &Compiled, call: &mut Call<'_>) {
         mem::swap(&mut self.machine, call.machine);
         self.connection.db = call.connection.db;
+        self.connection.protocol = Protocol::Resp2;
         self.wall = call.wall;
         self.read_only = script.read_only;
-        self.resp3 = false;
         self.sha = script.sha;
         self.spent = 0;
         self.killed = false;

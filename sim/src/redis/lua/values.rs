@@ -149,13 +149,23 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value
     };
     let text = |bytes: &[u8]| lua.create_string(bytes).map(Value::String);
     Ok(match reply {
+        Reply::BigNumber(digits) if resp3 => single("big_number", text(&digits)?)?,
+        Reply::Verbatim {
+            format,
+            text: string,
+        } if resp3 => {
+            let parts = lua.create_table_with_capacity(0, 2)?;
+            parts.raw_set("string", text(&string)?)?;
+            parts.raw_set("format", text(&format)?)?;
+            single("verbatim_string", Value::Table(parts))?
+        }
         Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim { text: bytes, .. } => {
             text(&bytes)?
         }
         // Lua 5.1 has only floating point numbers.
         Reply::Integer(number) => Value::Number(number as f64),
-        Reply::Null if resp3 => Value::Nil,
-        Reply::Null => Value::Boolean(false),
+        Reply::Null | Reply::NullArray if resp3 => Value::Nil,
+        Reply::Null | Reply::NullArray => Value::Boolean(false),
         Reply::Status(status) => single("ok", text(&status)?)?,
         Reply::Close => single("ok", text(b"OK")?)?,
         Reply::Error(error) => single("err", text(&error)?)?,
@@ -163,7 +173,21 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value
         Reply::Bool(truth) => Value::Number(f64::from(u8::from(truth))),
         Reply::Double(number) if resp3 => single("double", Value::Number(number))?,
         Reply::Double(number) => text(format_double(number).as_bytes())?,
-        Reply::Array(items) | Reply::Set(items) => {
+        Reply::Map(pairs) if resp3 => {
+            let map = lua.create_table_with_capacity(0, pairs.len())?;
+            for (key, value) in pairs {
+                map.raw_set(to_lua(lua, key, true)?, to_lua(lua, value, true)?)?;
+            }
+            single("map", Value::Table(map))?
+        }
+        Reply::Set(members) if resp3 => {
+            let set = lua.create_table_with_capacity(0, members.len())?;
+            for member in members {
+                set.raw_set(to_lua(lua, member, true)?, true)?;
+            }
+            single("set", Value::Table(set))?
+        }
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
             let table = lua.create_table_with_capacity(items.len(), 0)?;
             for (item, index) in items.into_iter().zip(1_i64..) {
                 table.raw_set(index, to_lua(lua, item, resp3)?)?;
@@ -177,6 +201,8 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value
                 .collect();
             to_lua(lua, Reply::Array(items), resp3)?
         }
+        // Only commands that a script may not call.
+        Reply::Sequence(_) | Reply::In { .. } | Reply::Blocked => Value::Nil,
     })
 }
 
