@@ -1,10 +1,13 @@
 //! What the event engine costs, layer by layer, and what whole runs cost.
 //!
-//! `cargo bench`. Figures are per element: a timer, a command, a run.
+//! `cargo bench --bench engine`. Figures are per element: a timer, a round trip, a command, a
+//! run. What they are next to each other and next to peers is in `ratios.rs`.
 
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
+use std::future::poll_fn;
 use std::hint::black_box;
+use std::task::Poll;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -12,7 +15,8 @@ use fencepost::algorithms;
 use fencepost::sim::engine::{Engine, Event};
 use fencepost::sim::fault::Plan;
 use fencepost::sim::redis::{Connection, Machine};
-use fencepost::sim::{Client, Setup};
+use fencepost::sim::{Client, NodeId, Setup, raw};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const COMMANDS: u64 = 1_000;
 
@@ -23,10 +27,10 @@ const COMPARE_AND_DELETE: &str = r#"
     return 0
 "#;
 
-fn setup() -> Setup {
+fn setup(clients: u16) -> Setup {
     Setup {
         seed: 1,
-        clients: 1,
+        clients,
         servers: 1,
         latency: 1..=5,
         ends: u64::MAX,
@@ -36,30 +40,72 @@ fn setup() -> Setup {
     }
 }
 
-fn play<F>(program: impl Fn(Client) -> F)
+fn play<F>(clients: u16, program: impl Fn(Client) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
-    let history = Event.run(&setup(), &|client| Box::pin(program(client)));
+    let history = Event.run(&setup(clients), &|client| Box::pin(program(client)));
     black_box(history.expect("the testbed works"));
+}
+
+/// Back into the ready queue, and through it.
+async fn wake() {
+    let mut woken = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut woken, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The last client answers, the first one asks.
+async fn echo(client: Client) {
+    let mut message = [0; 16];
+    if client.number() == 2 {
+        let mut asker = raw::accept(client).await.expect("somebody asks");
+        while asker.read_exact(&mut message).await.is_ok() {
+            asker.write_all(&message).await.expect("the asker waits");
+        }
+    } else {
+        let mut echo = raw::connect(client, NodeId::Client(2))
+            .await
+            .expect("it listens");
+        for _ in 0..COMMANDS {
+            echo.write_all(&message).await.expect("it listens");
+            echo.read_exact(&mut message).await.expect("it answers");
+        }
+    }
 }
 
 /// One client's thousand steps, so that setting the world up hardly counts.
 fn layers(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("layer");
     group.throughput(Throughput::Elements(COMMANDS));
+    group.bench_function("wake", |bencher| {
+        bencher.iter(|| {
+            play(1, |_| async move {
+                for _ in 0..COMMANDS {
+                    wake().await;
+                }
+            });
+        });
+    });
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
-            play(|client| async move {
+            play(1, |client| async move {
                 for _ in 0..COMMANDS {
                     client.sleep(1).await;
                 }
             });
         });
     });
+    group.bench_function("echo round trip", |bencher| bencher.iter(|| play(2, echo)));
     group.bench_function("command through the redis crate", |bencher| {
         bencher.iter(|| {
-            play(|client| async move {
+            play(1, |client| async move {
                 for _ in 0..COMMANDS {
                     let ping = redis::cmd("PING");
                     let pong: String = ping.query_async(&mut client.redis(0)).await.unwrap();
@@ -70,7 +116,7 @@ fn layers(criterion: &mut Criterion) {
     });
     group.bench_function("script through the redis crate", |bencher| {
         bencher.iter(|| {
-            play(|client| async move {
+            play(1, |client| async move {
                 for _ in 0..COMMANDS {
                     let mut eval = redis::cmd("EVAL");
                     let eval = eval.arg(COMPARE_AND_DELETE).arg(1).arg("lock").arg("me");

@@ -39,6 +39,8 @@ mod lanes;
 mod listener;
 mod net;
 mod node;
+#[doc(hidden)]
+pub mod raw;
 pub mod redis;
 pub mod store;
 mod timers;

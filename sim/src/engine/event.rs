@@ -45,7 +45,7 @@ impl Net {
     pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             hosts: Vec::new(),
-            network: Network::new(setup.seed, setup.latency.clone()),
+            network: Network::new(setup.seed, setup.latency.clone(), setup.nodes()),
         }
     }
 }
@@ -91,46 +91,34 @@ impl<'a> Played<'a> {
                     return;
                 }
             }
-            let next = with(|world| world.due.peek().map(|due| due.at));
-            // Before time passes, what was sent gets onto its way.
-            if next.is_none_or(|at| with(|world| at > world.now)) && self.egress() {
+            let passes = |world: &mut World| world.due.peek().is_none_or(|due| due.at > world.now);
+            // Before time passes, what was sent gets onto its way; it may arrive before
+            // whatever was due next.
+            if with(passes) && self.egress() {
                 continue;
             }
-            // It may arrive before whatever was due next.
-            let next = with(|world| world.due.peek().map(|due| due.at));
-            let ends = with(|world| world.setup.ends);
-            if next.is_none_or(|at| at > ends) {
-                with(|world| world.now = ends);
-                return;
+            match with(World::next_due) {
+                Some(due) => self.happen(due),
+                None => return,
             }
-            let due = with(|world| {
-                let due = world.due.pop().expect("peeked above");
-                if world.timers.matters(&due) {
-                    world.now = due.at;
-                }
-                due
-            });
-            self.happen(due);
         }
     }
 
     fn run_ready(&self) {
         while let Some(runnable) = world::next_ready() {
             let Tag { node, incarnation } = *runnable.metadata();
-            let host = with(|world| {
+            let runs = with(|world| {
                 if world.nodes[node].pauses.is_empty() {
                     world.fold(node, Step::Polled);
-                    Ok(world.host(node, incarnation))
+                    Some((world.host(node, incarnation), runnable))
                 } else {
-                    Err(())
+                    world.nodes[node].parked.push(runnable);
+                    None
                 }
             });
-            match host {
-                Err(()) => with(|world| world.nodes[node].parked.push(runnable)),
-                Ok(host) => {
-                    turmoil_net::set_current(host);
-                    runnable.run();
-                }
+            if let Some((host, runnable)) = runs {
+                turmoil_net::set_current(host);
+                runnable.run();
             }
             while let Some(place) = with(|world| world.striking.pop_front()) {
                 self.strike(place);
@@ -217,6 +205,20 @@ impl Ground for Played<'_> {
 }
 
 impl World {
+    /// Lets time jump to what is due next, or to the run's end.
+    fn next_due(&mut self) -> Option<Due> {
+        let ends = self.setup.ends;
+        let Some(due) = self.due.peek().filter(|due| due.at <= ends) else {
+            self.now = ends;
+            return None;
+        };
+        // Nothing happens when a timer ends that nobody waits for any more.
+        if self.timers.matters(due) {
+            self.now = due.at;
+        }
+        self.due.pop()
+    }
+
     fn host(&self, node: usize, incarnation: u32) -> turmoil_net::HostId {
         self.net.hosts[node][incarnation as usize]
     }

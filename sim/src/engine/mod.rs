@@ -44,6 +44,13 @@ pub struct Setup {
     pub plan: Plan,
 }
 
+impl Setup {
+    /// How many nodes there are, the store included.
+    pub(crate) fn nodes(&self) -> usize {
+        usize::from(self.clients) + usize::from(self.servers) + 1
+    }
+}
+
 /// What every client runs. It is called once for each start of a client's process.
 pub type Program<'a> = dyn Fn(Client) -> LocalBoxFuture<'static, ()> + 'a;
 

@@ -7,7 +7,7 @@
 //! A reset would make `turmoil-net` forget what its receiver has not read yet, so it waits
 //! until the receiver has run. Segments to a process that is gone are answered with a reset.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -26,7 +26,10 @@ use crate::{Millis, NodeId};
 pub(crate) struct Network {
     seed: u64,
     latency: RangeInclusive<Millis>,
-    links: BTreeMap<(usize, usize), Link>,
+    /// By sender and receiver: 0, or one more than the link's place in `links`.
+    places: Vec<u32>,
+    nodes: usize,
+    links: Vec<Link>,
     /// Client end and server end.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,
     outgoing: Vec<Packet>,
@@ -79,11 +82,13 @@ impl Course {
 }
 
 impl Network {
-    pub(crate) fn new(seed: u64, latency: RangeInclusive<Millis>) -> Self {
+    pub(crate) fn new(seed: u64, latency: RangeInclusive<Millis>, nodes: usize) -> Self {
         Self {
             seed,
             latency,
-            links: BTreeMap::new(),
+            places: vec![0; nodes * nodes],
+            nodes,
+            links: Vec::new(),
             connections: BTreeSet::new(),
             outgoing: Vec::new(),
             bulk: false,
@@ -91,14 +96,18 @@ impl Network {
     }
 
     fn link(&mut self, from: usize, to: usize) -> &mut Link {
-        let seed = self.seed;
-        self.links.entry((from, to)).or_insert_with(|| Link {
-            course: Course::new(seed, from, to),
-            refuses: 0,
-            holds: 0,
-            held: VecDeque::new(),
-            swallows: 0,
-        })
+        let place = &mut self.places[from * self.nodes + to];
+        if *place == 0 {
+            self.links.push(Link {
+                course: Course::new(self.seed, from, to),
+                refuses: 0,
+                holds: 0,
+                held: VecDeque::new(),
+                swallows: 0,
+            });
+            *place = self.links.len() as u32;
+        }
+        &mut self.links[*place as usize - 1]
     }
 
     /// When a segment that leaves now arrives. `opens` says whether it opens a connection.
@@ -306,24 +315,31 @@ impl Played<'_> {
     /// Takes what the sockets have sent and puts it onto its way. Says whether a task is
     /// ready because of it.
     pub(super) fn egress(&self) -> bool {
+        if !world::take_touched() {
+            return world::any_ready();
+        }
         let mut outgoing = with(|world| std::mem::take(&mut world.net.network.outgoing));
-        while world::take_touched() {
+        loop {
             self.guard.egress_all(&mut outgoing);
-            let superseded: Vec<bool> = (0..outgoing.len())
-                .map(|place| is_superseded(&outgoing[place], &outgoing[place + 1..]))
-                .collect();
-            for (packet, superseded) in outgoing.drain(..).zip(superseded) {
+            let mut leaving = outgoing.drain(..);
+            while let Some(packet) = leaving.next() {
                 if with(|world| world.nodes[owner(packet.src).0].dark) {
                     // What has not left a machine before it loses power never does.
                 } else if !is_bare_ack(&packet) {
                     with(|world| world.send(packet));
-                } else if !superseded && with(|world| world.lives(packet.dst)) {
+                } else if !is_superseded(&packet, leaving.as_slice())
+                    && with(|world| world.lives(packet.dst))
+                {
                     self.guard.deliver(packet);
                     // A sender that has filled its window goes on when it is acknowledged.
                     if with(|world| world.net.network.bulk) {
                         world::touch();
                     }
                 }
+            }
+            drop(leaving);
+            if !world::take_touched() {
+                break;
             }
         }
         with(|world| world.net.network.outgoing = outgoing);
@@ -435,8 +451,7 @@ fn is_superseded(ack: &Packet, later: &[Packet]) -> bool {
         } = *tcp(packet);
         (packet.dst, dst_port, src_port, packet.src)
     };
-    is_bare_ack(ack)
-        && tcp(ack).seq & ISN_STEP_MASK != 1
+    tcp(ack).seq & ISN_STEP_MASK != 1
         && later
             .iter()
             .take(LOOK_AHEAD)
