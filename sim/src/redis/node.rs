@@ -208,6 +208,7 @@ impl Server {
     fn execute(&self, request: &[Bytes], connection: &mut Connection, peer: usize) -> Reply {
         let wall = with(|world| world.wall(self.node));
         let mut machine = self.machine.borrow_mut();
+        let pause = machine.pause_ends(wall);
         let reply = machine.execute(request, connection, wall);
         let command = request
             .first()
@@ -223,12 +224,11 @@ impl Server {
         let next = machine.next_deadline();
         let sooner =
             next.is_some_and(|next| self.awaited.get().is_none_or(|awaited| next < awaited));
-        // A transaction may have paused the clients.
-        let pauses = matches!(command, "client" | "exec");
-        if sooner || pauses || reply == Reply::Blocked {
+        let paused = machine.pause_ends(wall);
+        if sooner || paused != pause || reply == Reply::Blocked {
             world::wake_expiry(self.node);
         }
-        if pauses {
+        if pause.is_some() && paused.is_none() {
             self.wake_all();
         }
         reply
