@@ -103,12 +103,13 @@ impl AsyncRead for Stream {
             Inner::Event(socket) => socket,
         };
         // The socket zeroes all the room that it is offered, whether it fills it or not.
-        let mut room = [0; READ_AT_MOST];
-        let mut little = ReadBuf::new(&mut room[..READ_AT_MOST.min(buffer.remaining())]);
+        let room = READ_AT_MOST.min(buffer.remaining());
+        let mut little = ReadBuf::new(buffer.initialize_unfilled_to(room));
         let read = Pin::new(socket).poll_read(context, &mut little);
-        buffer.put_slice(little.filled());
+        let length = little.filled().len();
+        buffer.advance(length);
         // Reading opens the window; that matters to the sender when there is a lot to read.
-        if little.remaining() == 0 || with(|world| world.net.network.bulk) {
+        if length == room || with(|world| world.net.network.bulk) {
             touch();
         }
         read
