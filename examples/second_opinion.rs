@@ -62,7 +62,7 @@ pub(crate) fn compare(one: &Value, other: &Value) -> String {
         }
     }
     let mut text = format!(
-        "{runs} runs on each engine, {rates} rates that are not zero on both.\n\n\
+        "{runs} runs on each engine, {rates} rates that are not zero on at least one.\n\n\
          | scenario | locks | rates | largest difference |\n| --- | --- | --- | --- |\n"
     );
     for (scenario, locks, rates, largest) in scenarios {
