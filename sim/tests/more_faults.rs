@@ -737,6 +737,28 @@ mod a_power_loss {
     }
 
     #[test]
+    fn of_a_server_is_silence_also_while_an_answer_of_it_is_held() {
+        let faults = [
+            (When::At(50), one_way(LOCK, FIRST, 3_000)),
+            (When::At(102), power_loss(LOCK)),
+        ];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                if client.number() == 1 {
+                    connect(client).await;
+                    until(client, 60).await;
+                } else {
+                    until(client, 100).await;
+                }
+                notes.note(client, ask(client, "SET k v").await);
+            })
+        });
+        // The second one's first segment is on its way when the power goes.
+        assert_eq!(seen.notes_of(FIRST), ["1060: timed out"]);
+        assert_eq!(seen.notes_of(SECOND), ["1100: timed out"]);
+    }
+
+    #[test]
     fn of_a_server_lets_its_last_answers_arrive() {
         let faults = [(When::At(107), power_loss(LOCK))];
         let seen = play(world(1, 1, &faults), |client, notes| {

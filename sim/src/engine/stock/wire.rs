@@ -61,7 +61,7 @@ impl Wire {
             with(|world| {
                 let roads = &world.stock().roads;
                 let (there, back) = (roads.road(from, to), roads.road(to, from));
-                if back.darks > 0 {
+                if back.darks > 0 || connected.is_err() && there.darks > 0 {
                     Way::Dark
                 } else if back.swallows > 0 || connected.is_err() && there.swallows > 0 {
                     Way::Swallowed
