@@ -22,35 +22,23 @@ pub(crate) fn check(arguments: &Check) -> Result<Outcome> {
         .map(|picked| picked.scenario.clone())
         .collect();
     let matrix = sweep(&arguments.sweep, &algorithms, &scenarios, engine, &stop)?;
-    let checked: Vec<_> = matrix
-        .cells
+    let named: Vec<_> = picked
         .iter()
-        .map(|cell| {
-            let picked = picked
-                .iter()
-                .find(|picked| picked.scenario.name == cell.scenario)
-                .expect("every cell has its scenario");
-            let declaration = algorithms
-                .iter()
-                .find(|algorithm| algorithm.name() == cell.algorithm)
-                .expect("every cell has its algorithm")
-                .declares();
-            let expectation = picked.scenario.expectation(&cell.algorithm, &declaration);
-            CheckedCell::of(
-                cell,
-                &picked.scenario,
-                &picked.argument,
-                &matrix,
-                expectation,
-            )
-        })
+        .map(|picked| (&picked.scenario, picked.argument.as_str()))
         .collect();
+    let checked = CheckedCell::all(&matrix, &algorithms, &named);
     if let Some(path) = &arguments.junit {
         output::write_file(path, junit(&checked).as_bytes())?;
     }
     output::print(&check_text(&checked, output::COLOUR))?;
     if matrix.stopped {
         bail!("stopped before the end: what was not played was not checked");
+    }
+    let judged = |cell: &CheckedCell<'_>| {
+        !matches!(cell.checked, Checked::NotExpected | Checked::NotApplicable)
+    };
+    if !checked.iter().any(judged) {
+        bail!("nothing was checked: no cell applies and has an [expect]");
     }
     let differs = checked
         .iter()

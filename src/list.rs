@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use scenarios::landmark::Landmark;
+use scenarios::load::FAULTS;
 use scenarios::{builtin, invariants, work};
 use serde_json::{Value, json};
-use sim::fault::{KINDS, Point};
+use sim::fault::Point;
 
 use crate::arguments::List;
 use crate::{Outcome, output};
@@ -66,11 +67,15 @@ fn as_text() -> String {
         "Landmarks: what a run must reach to count",
         landmarks.collect(),
     );
-    let built = KINDS
-        .iter()
-        .filter(|(_, built)| *built)
-        .map(|(name, _)| *name);
-    let _ = writeln!(text, "Faults\n  {}\n", built.collect::<Vec<_>>().join(", "));
+    let faults = FAULTS.iter().map(|help| {
+        let fields: Vec<_> = help.fields().collect();
+        let fields = fields.join(", ");
+        (help.kind, format!("{} ({fields})", help.summary))
+    });
+    section(
+        "Faults (and their fields beside `at` or `when`)",
+        faults.collect(),
+    );
     let points: Vec<_> = Point::ALL.iter().map(|point| point.name()).collect();
     let _ = writeln!(
         text,
@@ -112,7 +117,12 @@ fn as_json() -> Value {
         "invariants": invariants::ALL.iter().map(|i| named(i.name(), i.summary())).collect::<Vec<_>>(),
         "work": work::ALL.iter().map(|w| named(w.name(), w.summary())).collect::<Vec<_>>(),
         "landmarks": Landmark::ALL.iter().map(|m| named(m.name(), m.summary())).collect::<Vec<_>>(),
-        "faults": KINDS.iter().filter(|(_, built)| *built).map(|(name, _)| name).collect::<Vec<_>>(),
+        "faults": FAULTS.iter().map(|f| json!({
+            "name": f.kind,
+            "summary": f.summary,
+            "fields": f.fields().collect::<Vec<_>>(),
+            "example": f.example,
+        })).collect::<Vec<_>>(),
         "points": Point::ALL.iter().map(|point| point.name()).collect::<Vec<_>>(),
     })
 }

@@ -78,6 +78,7 @@ pub(crate) fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
         if told.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
+        crate::output::remark("stopping; what is done is kept (Ctrl-C again ends at once)");
     })
     .context("failed to listen for Ctrl-C")?;
     Ok(stop)

@@ -16,22 +16,9 @@ fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
     let never = AtomicBool::new(false);
     let seeds = Seeds { from: 0, count: 3 };
     let matrix = play(algorithms::ALL, &scenarios, seeds, &Turmoil, &|| {}, &never);
-    let mut checked = Vec::new();
-    for cell in &matrix.cells {
-        let scenario = scenarios
-            .iter()
-            .find(|s| s.name == cell.scenario)
-            .expect("its scenario");
-        let algorithm = algorithms::ALL.iter().find(|a| a.name() == cell.algorithm);
-        let declaration = algorithm.expect("its algorithm").declares();
-        let expectation = scenario.expectation(&cell.algorithm, &declaration);
-        checked.push(CheckedCell::of(
-            cell,
-            scenario,
-            &scenario.name,
-            &matrix,
-            expectation,
-        ));
+    let named: Vec<_> = scenarios.iter().map(|s| (s, s.name.as_str())).collect();
+    let checked = CheckedCell::all(&matrix, algorithms::ALL, &named);
+    for CheckedCell { cell, scenario, .. } in &checked {
         let too_many = cell.not_applicable.as_deref();
         let is_herd = scenario.clients == 200;
         assert_eq!(

@@ -18,23 +18,8 @@ fn what_happens_is_what_the_scenarios_expect() {
         count: 60,
     };
     let matrix = play(algorithms::ALL, &scenarios, seeds, &Event, &|| {}, &never);
-    let mut checked = Vec::new();
-    for cell in &matrix.cells {
-        let scenario = scenarios
-            .iter()
-            .find(|s| s.name == cell.scenario)
-            .expect("its scenario");
-        let algorithm = algorithms::ALL.iter().find(|a| a.name() == cell.algorithm);
-        let declaration = algorithm.expect("its algorithm").declares();
-        let expectation = scenario.expectation(&cell.algorithm, &declaration);
-        checked.push(CheckedCell::of(
-            cell,
-            scenario,
-            &scenario.name,
-            &matrix,
-            expectation,
-        ));
-    }
+    let named: Vec<_> = scenarios.iter().map(|s| (s, s.name.as_str())).collect();
+    let checked = CheckedCell::all(&matrix, algorithms::ALL, &named);
     let wrong = |cell: &&CheckedCell<'_>| {
         // A lock that nothing is expected of, or a scenario that no run reaches, is a gap too.
         matches!(cell.checked, Checked::Differs(_) | Checked::NotExpected)

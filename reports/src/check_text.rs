@@ -3,11 +3,13 @@
 
 use std::fmt::Write as _;
 
+use algorithms::Algorithm;
 use scenarios::Scenario;
 use scenarios::matrix::{Cell, Checked, Difference, FEW_RUNS, Matrix, check};
 use scenarios::scenario::Expectation;
 
 use crate::style::{Colour, Tone};
+use crate::table::not_applicable;
 use crate::words::{how_often, replay};
 
 /// A cell of a matrix that was compared with what its scenario expects.
@@ -28,6 +30,32 @@ pub struct CheckedCell<'m> {
 }
 
 impl<'m> CheckedCell<'m> {
+    /// Compares every cell of a matrix with what its scenario expects of its algorithm. A scenario
+    /// comes with what the user types to name it.
+    ///
+    /// # Panics
+    ///
+    /// If the matrix was played with other algorithms or scenarios.
+    pub fn all(
+        matrix: &'m Matrix,
+        algorithms: &[&dyn Algorithm],
+        scenarios: &[(&'m Scenario, &'m str)],
+    ) -> Vec<Self> {
+        let compare = |cell: &'m Cell| {
+            let &(scenario, argument) = scenarios
+                .iter()
+                .find(|(scenario, _)| scenario.name == cell.scenario)
+                .expect("every cell has its scenario");
+            let algorithm = algorithms
+                .iter()
+                .find(|algorithm| algorithm.name() == cell.algorithm)
+                .expect("every cell has its algorithm");
+            let expectation = scenario.expectation(&cell.algorithm, &algorithm.declares());
+            Self::of(cell, scenario, argument, matrix, expectation)
+        };
+        matrix.cells.iter().map(compare).collect()
+    }
+
     /// Compares a cell with what is expected of its algorithm.
     pub fn of(
         cell: &'m Cell,
@@ -162,6 +190,10 @@ pub fn check_text(cells: &[CheckedCell<'_>], colour: Colour) -> String {
             "fewer than {FEW_RUNS} runs counted under {scenario}, so what must happen was only \
              allowed to: {algorithms}"
         );
+    }
+
+    for (reason, which) in not_applicable(cells.iter().map(|checked| checked.cell)) {
+        let _ = writeln!(text, "does not apply, because {reason}: {which}");
     }
 
     let as_expected = of(|checked| matches!(checked, Checked::AsExpected { .. })).len();

@@ -4,6 +4,8 @@
 //! when or where it was made but `environment`, which comparisons leave out. So the same
 //! inputs give the same bytes.
 
+use std::collections::BTreeMap;
+
 use scenarios::Scenario;
 use scenarios::matrix::{Cell, CellViolation, Matrix, capped};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -78,6 +80,9 @@ enum Played<'m> {
         #[serde(skip_serializing_if = "Option::is_none")]
         failure: Option<&'m str>,
         stuck_not_judged: u64,
+        /// By the number of the fault, counted from one.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        never_struck: BTreeMap<usize, u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         capped: Option<u64>,
         violations: Violations<'m>,
@@ -98,6 +103,11 @@ impl<'m> CellReport<'m> {
                 first_failed_seed: cell.first_failure.as_ref().map(|(seed, _)| *seed),
                 failure: cell.first_failure.as_ref().map(|(_, panic)| panic.as_str()),
                 stuck_not_judged: cell.stuck_not_judged,
+                never_struck: cell
+                    .never_struck
+                    .iter()
+                    .map(|(place, runs)| (place + 1, *runs))
+                    .collect(),
                 capped,
                 violations: Violations(&cell.violations),
                 cost: CostReport::of(cell),

@@ -146,6 +146,7 @@ pub(crate) fn matrix() -> Matrix {
         failed: 0,
         first_failure: None,
         stuck_not_judged: 0,
+        never_struck: [(1, 197)].into(),
         violations: vec![
             violation("double-write", 0, None),
             violation("stuck", 0, None),

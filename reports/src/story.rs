@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use scenarios::{Run, Scenario};
 use sim::Millis;
+use sim::fault::{Planned, When};
 
 use crate::style::{Colour, Tone};
 use crate::words::clock;
@@ -65,9 +66,11 @@ pub fn story(run: &Run, scenario: &Scenario, options: &StoryOptions) -> String {
     );
     let _ = writeln!(text, "{}\n", colour.paint(Tone::Strong, &heading));
 
-    if lines.len() > LONG && !options.whole {
+    let all = lines.len();
+    if all > LONG && !options.whole {
         lines.retain(|line| line.weight > Weight::Detail);
     }
+    let details = all - lines.len();
     let kept = keep(&lines, options.whole);
     let mut left_out = 0;
     let flush = |text: &mut String, left_out: &mut usize| {
@@ -97,6 +100,10 @@ pub fn story(run: &Run, scenario: &Scenario, options: &StoryOptions) -> String {
         );
     }
     flush(&mut text, &mut left_out);
+    if details > 0 {
+        let gap = format!("\n{details} lines of detail are left out; --whole tells them too.");
+        let _ = writeln!(text, "{}", colour.paint(Tone::Quiet, &gap));
+    }
     text.push('\n');
     verdict(&mut text, run, scenario, colour);
     if !options.replay.is_empty() {
@@ -173,12 +180,43 @@ fn verdict(text: &mut String, run: &Run, scenario: &Scenario, colour: Colour) {
         let padded = colour.paint(Tone::Bad, &format!("{name:width$}"));
         let _ = writeln!(text, "  {padded}  {}: {}{more}", clock(first.at), first.why);
     }
+    for place in &verdict.never_struck {
+        let Planned { fault, when } = &run.instance.setup.plan.0[*place];
+        let why = match when {
+            When::At(at) => format!("the run was over before {}", clock(*at)),
+            When::Point { client, point, nth } => {
+                format!(
+                    "{client} did not reach {point} for the {} time",
+                    nth_time(*nth)
+                )
+            }
+        };
+        let line = format!(
+            "Fault {} ({}) never struck: {why}.",
+            place + 1,
+            fault.kind()
+        );
+        let _ = writeln!(text, "{}", colour.paint(Tone::Fault, &line));
+    }
     if verdict.stuck_not_judged {
         let _ = writeln!(
             text,
             "Not judged for stuck: too little time was left after the faults."
         );
     }
+}
+
+/// `first`, `2nd`, `11th`.
+fn nth_time(nth: u32) -> String {
+    let ending = match (nth % 100, nth % 10) {
+        (1, _) => return "first".into(),
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{nth}{ending}")
 }
 
 #[cfg(test)]
@@ -267,6 +305,20 @@ mod tests {
             picture.contains("clock-rate: lock-1 100 % too fast"),
             "{picture}"
         );
+    }
+
+    #[test]
+    fn a_fault_whose_moment_never_comes_is_told() {
+        let mut scenario = sample::after_read(FaultKind::Flush { node: Role::Lock });
+        scenario.faults[0].when = scenarios::scenario::WhenRange::Point {
+            client: 1,
+            point: sim::fault::Point::AfterRead,
+            nth: 99,
+        };
+        let text = told(&sample::run("naive", &scenario, 0), &scenario);
+        let never =
+            "Fault 1 (flush) never struck: client-1 did not reach after-read for the 99th time.";
+        assert!(text.contains(never), "{text}");
     }
 
     #[test]

@@ -336,7 +336,7 @@ fn filled_with<'t>(pieces: impl Iterator<Item = &'t str>, width: u16, indent: us
 }
 
 /// What must be known beside the table: caps, vacuous runs, runs that were not judged for
-/// `stuck`, and runs that failed.
+/// `stuck`, faults that never struck, why cells do not apply, and runs that failed.
 pub fn notes(matrix: &Matrix, scenarios: &[Scenario], options: &TableOptions) -> String {
     let mut notes: Vec<(Tone, String)> = Vec::new();
     let seeds = matrix.seeds;
@@ -410,6 +410,12 @@ pub fn notes(matrix: &Matrix, scenarios: &[Scenario], options: &TableOptions) ->
             ),
         ));
     }
+    for (tone, note) in never_struck(matrix) {
+        notes.push((tone, note));
+    }
+    for (reason, cells) in not_applicable(&matrix.cells) {
+        notes.push((Tone::Quiet, format!("n/a, because {reason}: {cells}.")));
+    }
     let mut text = String::new();
     for (tone, note) in notes {
         let _ = writeln!(
@@ -442,6 +448,68 @@ pub fn notes(matrix: &Matrix, scenarios: &[Scenario], options: &TableOptions) ->
         }
     }
     text
+}
+
+/// The faults that struck in no judged run of a cell, or not in one of ten.
+fn never_struck(matrix: &Matrix) -> Vec<(Tone, String)> {
+    let (mut never, mut seldom) = (BTreeMap::new(), BTreeMap::new());
+    for cell in &matrix.cells {
+        for (place, &runs) in &cell.never_struck {
+            let fault = format!("fault {} of {}", place + 1, cell.scenario);
+            let who = &cell.algorithm;
+            if runs == cell.runs {
+                let of: &mut Vec<_> = never.entry(fault).or_default();
+                of.push(who.clone());
+            } else if runs * 10 >= cell.runs {
+                let of: &mut Vec<_> = seldom.entry(fault).or_default();
+                of.push(format!("{who} ({runs} of {})", cell.runs));
+            }
+        }
+    }
+    let never = never.into_iter().map(|(fault, who)| {
+        let who = list(&who);
+        let text = format!("Nothing is known about {fault}, which never struck: {who}.");
+        (Tone::Bad, text)
+    });
+    let seldom = seldom.into_iter().map(|(fault, who)| {
+        let who = list(&who);
+        (
+            Tone::Plain,
+            format!("Not in every run did {fault} strike: {who} went without."),
+        )
+    });
+    never.chain(seldom).collect()
+}
+
+/// Why cells do not apply: every reason with its scenarios and algorithms.
+pub(crate) fn not_applicable<'m>(
+    cells: impl IntoIterator<Item = &'m Cell>,
+) -> Vec<(String, String)> {
+    let mut reasons: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for cell in cells {
+        if let Some(reason) = &cell.not_applicable {
+            let of = reasons.entry(reason).or_default();
+            of.entry(&cell.scenario).or_default().push(&cell.algorithm);
+        }
+    }
+    let said = |of: BTreeMap<&str, Vec<&str>>| {
+        // Scenarios that the same algorithms cannot meet are said in one breath.
+        let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+        for (scenario, algorithms) in of {
+            match groups.iter_mut().find(|(_, same)| *same == algorithms) {
+                Some((scenarios, _)) => scenarios.push(scenario),
+                None => groups.push((vec![scenario], algorithms)),
+            }
+        }
+        let groups = groups.iter().map(|(scenarios, algorithms)| {
+            format!("{} under {}", algorithms.join(", "), list(scenarios))
+        });
+        groups.collect::<Vec<_>>().join("; ")
+    };
+    let reasons = reasons.into_iter();
+    reasons
+        .map(|(reason, of)| (reason.to_owned(), said(of)))
+        .collect()
 }
 
 fn argument<'a>(options: &'a TableOptions, scenario: &'a str) -> &'a str {

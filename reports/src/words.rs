@@ -101,10 +101,10 @@ pub fn point(point: Point) -> &'static str {
         Point::MidAcquire => "between the two commands that take the lock",
         Point::Granted => "right after getting the lock",
         Point::BeforeRead => "before its read",
-        Point::ReadChecked => "after checking its lease for the last time before the read",
+        Point::ReadChecked => "right before its read, after any check of its lease",
         Point::AfterRead => "after its read",
         Point::BeforeWrite => "before its write",
-        Point::WriteChecked => "after checking its lease for the last time before the write",
+        Point::WriteChecked => "right before its write, after any check of its lease",
         Point::AfterWrite => "after its write",
         Point::BeforeRelease => "before releasing the lock",
         Point::Released => "after releasing the lock",
@@ -136,10 +136,10 @@ fn point_of(p: Point, client: NodeId) -> String {
         Point::MidAcquire => format!("between the two commands with which {client} takes the lock"),
         Point::Granted => format!("right after {client} has got the lock"),
         Point::ReadChecked => {
-            format!("after {client} has checked its lease, right before its read")
+            format!("right before {client}'s read, after any check of its lease")
         }
         Point::WriteChecked => {
-            format!("after {client} has checked its lease, right before its write")
+            format!("right before {client}'s write, after any check of its lease")
         }
         Point::BeforeRelease => format!("before {client} releases the lock"),
         Point::Released => format!("after {client} has released the lock"),

@@ -192,6 +192,8 @@ pub struct Facts<'a> {
     pub removals: Vec<Removal>,
     /// When the last fault that struck was over; `None` while one goes on.
     pub faults_over: Option<Millis>,
+    /// Which faults of the plan have struck, by their places.
+    pub struck: BTreeSet<usize>,
 }
 
 impl<'a> Facts<'a> {
@@ -208,6 +210,7 @@ impl<'a> Facts<'a> {
             writes: Vec::new(),
             removals: Vec::new(),
             faults_over: Some(0),
+            struck: BTreeSet::new(),
         };
         Replay::new(history, around).grants_of(history, &mut facts);
         facts.tell_clients();
@@ -437,6 +440,7 @@ impl<'a> Facts<'a> {
             match what {
                 What::Struck { fault } => {
                     active.insert(*fault);
+                    self.struck.insert(*fault);
                 }
                 What::Over { fault } => {
                     active.remove(fault);

@@ -78,6 +78,8 @@ pub struct Cell {
     pub first_failure: Option<(u64, String)>,
     /// How many were judged without `stuck`, because too little time was left.
     pub stuck_not_judged: u64,
+    /// In how many judged runs a fault never struck, by its place in the scenario.
+    pub never_struck: BTreeMap<usize, u64>,
     /// Every invariant that was judged, worst first.
     pub violations: Vec<CellViolation>,
     /// The figures of cost, summed over the judged runs.
@@ -246,6 +248,7 @@ fn play_cell<'p>(
         failed: 0,
         first_failure: None,
         stuck_not_judged: 0,
+        never_struck: BTreeMap::new(),
         violations: Vec::new(),
         cost: Cost::default(),
     };
@@ -267,6 +270,7 @@ fn play_cell<'p>(
         failed,
         first_failure,
         stuck_not_judged,
+        never_struck,
         hits,
         cost,
     } = (seeds.from..seeds.from + seeds.count)
@@ -277,6 +281,7 @@ fn play_cell<'p>(
     (cell.runs, cell.vacuous, cell.failed) = (runs, vacuous, failed);
     (cell.first_failure, cell.stuck_not_judged, cell.cost) =
         (first_failure, stuck_not_judged, cost);
+    cell.never_struck = never_struck;
     let judged = judged_by(scenario).into_iter().map(|invariant| {
         let hit = hits.get(invariant.name()).copied();
         CellViolation {
@@ -300,6 +305,7 @@ struct Tally {
     failed: u64,
     first_failure: Option<(u64, String)>,
     stuck_not_judged: u64,
+    never_struck: BTreeMap<usize, u64>,
     /// By invariant: in how many runs, and the first seed.
     hits: BTreeMap<&'static str, (u64, u64)>,
     cost: Cost,
@@ -316,6 +322,9 @@ impl Tally {
             Ok(verdict) => {
                 self.runs += 1;
                 self.stuck_not_judged += u64::from(verdict.stuck_not_judged);
+                for place in &verdict.never_struck {
+                    *self.never_struck.entry(*place).or_default() += 1;
+                }
                 for invariant in verdict.breached() {
                     self.hit(invariant, 1, seed);
                 }
@@ -331,6 +340,9 @@ impl Tally {
         self.failed += other.failed;
         self.first_failure = earlier(self.first_failure, other.first_failure);
         self.stuck_not_judged += other.stuck_not_judged;
+        for (place, runs) in other.never_struck {
+            *self.never_struck.entry(place).or_default() += runs;
+        }
         for (invariant, (runs, seed)) in other.hits {
             self.hit(invariant, runs, seed);
         }
@@ -482,6 +494,7 @@ mod tests {
         Verdict {
             vacuous,
             stuck_not_judged: false,
+            never_struck: vec![1],
             violations: invariant.map(violation).into_iter().collect(),
             cost: Cost {
                 sections: 1,
@@ -513,6 +526,7 @@ mod tests {
             assert_eq!((tally.runs, tally.vacuous, tally.failed), (3, 1, 2));
             assert_eq!(tally.first_failure, Some((2, "a".into())));
             assert_eq!(tally.hits, [("stuck", (2, 3))].into());
+            assert_eq!(tally.never_struck, [(1, 3)].into());
             assert_eq!(tally.cost.waits, [(1, 1), (12, 1), (30_110, 1)].into());
         }
     }

@@ -39,6 +39,8 @@ pub struct Verdict {
     pub vacuous: bool,
     /// Whether too little time was left after the faults to judge `stuck`.
     pub stuck_not_judged: bool,
+    /// The faults that never struck, by their places in the plan: their moment never came.
+    pub never_struck: Vec<usize>,
     /// Every breach of every invariant, worst invariant first, then in time.
     pub violations: Vec<Violation>,
     /// What it cost.
@@ -177,6 +179,9 @@ fn judge(
     Verdict {
         vacuous: !reached,
         stuck_not_judged: !Stuck::can_judge(&facts),
+        never_struck: (0..instance.setup.plan.0.len())
+            .filter(|place| !facts.struck.contains(place))
+            .collect(),
         violations: judged
             .iter()
             .flat_map(|invariant| invariant.check(&facts))

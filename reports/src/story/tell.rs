@@ -131,7 +131,18 @@ impl Teller<'_> {
             .find(|removal| removal.grant == index && removal.at == until);
         if let Some(removal) = removal {
             let (weight, text) = if removal.by == *client {
-                (Weight::Step, format!("{client} releases {key}"))
+                let sent = facts.history.events[..removal.event].iter().rev();
+                let sent = sent.clone().find(|event| {
+                    event.node == *client && matches!(event.what, What::Releasing { .. })
+                });
+                match sent.filter(|sent| sent.at + LATE < until) {
+                    Some(sent) => {
+                        let late = length(until - sent.at);
+                        let text = format!("{client}'s release of {key} arrives, {late} later");
+                        (Weight::Notable, text)
+                    }
+                    None => (Weight::Step, format!("{client} releases {key}")),
+                }
             } else {
                 (
                     Weight::Notable,
@@ -264,7 +275,9 @@ impl Teller<'_> {
                     Release::Done => {}
                     Release::NotOwner => tell(
                         Weight::Notable,
-                        format!("{node} wants to release {key}, and hears that it is not its own"),
+                        format!(
+                            "{node} wants to release {key}, and hears that it holds it no more"
+                        ),
                     ),
                     Release::Unknown => tell(
                         Weight::Notable,

@@ -49,19 +49,28 @@ impl Picture<'_> {
     pub(super) fn signs(&self) -> Vec<Entry> {
         let happened = |wanted: fn(&What) -> bool| {
             let mut events = self.facts.history.events.iter();
-            events.any(|event| wanted(&event.what))
+            events.any(|event| self.shows(event.at) && wanted(&event.what))
+        };
+        let wrote = |accepted| {
+            let mut writes = self.facts.writes.iter();
+            writes.any(|write| self.shows(write.at) && write.accepted == accepted)
         };
         let occurs = |(sign, _): &&Entry| match sign {
+            // It may have begun before what is shown.
             Sign::Still => {
-                happened(|what| matches!(what, What::Paused { .. } | What::Suspended { .. }))
+                let mut events = self.facts.history.events.iter();
+                events
+                    .any(|event| matches!(event.what, What::Paused { .. } | What::Suspended { .. }))
             }
             Sign::Died => happened(|what| *what == What::Crashed),
-            Sign::Refused => self.facts.writes.iter().any(|write| !write.accepted),
+            Sign::Refused => wrote(false),
+            Sign::Accepted => wrote(true),
+            Sign::Read => happened(|what| matches!(what, What::Read { .. })),
             Sign::Minority => self.run.around.servers > 1,
             Sign::Expires => self.run.around.servers > 0,
             Sign::Fault => happened(|what| matches!(what, What::Struck { .. })),
             Sign::Violation => !self.run.verdict.violations.is_empty(),
-            Sign::Waits | Sign::Holds | Sign::Believes | Sign::Read | Sign::Accepted => true,
+            Sign::Waits | Sign::Holds | Sign::Believes => true,
         };
         SIGNS.iter().filter(occurs).copied().collect()
     }

@@ -175,40 +175,6 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ("expect", "why", r#""nobody checks who owns the lock""#),
 ];
 
-/// A fault of each kind as it should be written.
-pub(super) fn example(kind: &str) -> &'static str {
-    match kind {
-        "pause" => r#"as in: kind = "pause", node = "client-1", lasts = "31s..60s""#,
-        "suspend" => r#"as in: kind = "suspend", node = "client-1", lasts = "31s..60s""#,
-        "crash" => r#"as in: kind = "crash", node = "client-1""#,
-        "power-loss" => r#"as in: kind = "power-loss", node = "client-1""#,
-        "restart" => {
-            r#"as in: kind = "restart", node = "lock", after = "1s", data = "lost" (or "kept")"#
-        }
-        "hold" => r#"as in: kind = "hold", between = ["client-1", "lock"], lasts = "40s""#,
-        "reset" => r#"as in: kind = "reset", between = ["client-1", "lock"]"#,
-        "refuse" => r#"as in: kind = "refuse", from = "client-1", to = "lock", lasts = "5s""#,
-        "one-way" => r#"as in: kind = "one-way", from = "client-1", to = "lock", lasts = "40s""#,
-        "slow" => {
-            r#"as in: kind = "slow", between = ["client-1", "lock"], by = "200ms", lasts = "60s""#
-        }
-        "loss" => {
-            r#"as in: kind = "loss", between = ["client-1", "lock"], percent = 10, lasts = "60s""#
-        }
-        "drop-replies" => {
-            r#"as in: kind = "drop-replies", from = "lock", to = "client-1", lasts = "2s""#
-        }
-        "flush" => r#"as in: kind = "flush", node = "lock""#,
-        "evict" => r#"as in: kind = "evict", node = "lock""#,
-        "clock-step" => r#"as in: kind = "clock-step", node = "lock", by = "-60s..-31s""#,
-        "clock-rate" => {
-            r#"as in: kind = "clock-rate", node = "lock", ppm = "20000..50000" (fast; or -50000, slow)"#
-        }
-        "clock-offset" => r#"as in: kind = "clock-offset", node = "lock", by = "-5s..5s""#,
-        _ => "",
-    }
-}
-
 /// A field as it should be written, preferably that of the section.
 pub(super) fn example_of(section: &str, field: &str) -> Option<String> {
     let of = |wanted: Option<&str>| {

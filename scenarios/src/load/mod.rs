@@ -3,12 +3,15 @@
 //! Deliberately absent: defaults for anything that changes a verdict. A file says its TTL, its
 //! time-outs and its end itself.
 
+mod faults;
 mod file;
 mod overrides;
 mod read;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use thiserror::Error;
+
+pub use faults::{FAULTS, FaultHelp};
 
 use crate::scenario::Scenario;
 use file::File;

@@ -11,9 +11,8 @@ use sim::fault::{Data, KINDS, Point};
 use sim::store::Comparator;
 use toml::Spanned;
 
-use super::file::{
-    Expect, FaultEntry, File, Numbers, SECTIONS, Text, bare_fields, example, example_of,
-};
+use super::faults::help;
+use super::file::{Expect, FaultEntry, File, Numbers, SECTIONS, Text, bare_fields, example_of};
 use super::{BadScenario, nearest};
 use crate::invariants;
 use crate::landmark::Landmark;
@@ -429,7 +428,7 @@ impl Reader<'_> {
                 format!("{} {kind} needs `{name}`", article(kind)),
                 "of this fault",
             );
-            bad.help = Some(example(kind).to_owned());
+            bad.help = Some(help(kind).advice());
             bad
         };
         let role = |text: &Option<Text>, name: &str| match text {
@@ -444,7 +443,7 @@ impl Reader<'_> {
             let sides = fault.between.as_ref().ok_or_else(|| needs("between"))?;
             let [a, b] = sides.get_ref().as_slice() else {
                 let mut bad = self.error(sides.span(), "a link has two sides", "not two");
-                bad.help = Some(example(kind).to_owned());
+                bad.help = Some(help(kind).advice());
                 return Err(bad);
             };
             self.sides(a, b, clients)
@@ -622,19 +621,7 @@ impl Reader<'_> {
             ("percent", fault.percent.as_ref().map(Spanned::span)),
             ("data", fault.data.as_ref().map(Spanned::span)),
         ];
-        let has: &[&str] = match kind {
-            "pause" | "suspend" => &["node", "lasts"],
-            "crash" | "power-loss" | "flush" | "evict" => &["node"],
-            "restart" => &["node", "after", "data"],
-            "hold" => &["between", "lasts"],
-            "reset" => &["between"],
-            "slow" => &["between", "by", "lasts"],
-            "loss" => &["between", "percent", "lasts"],
-            "drop-replies" | "refuse" | "one-way" => &["from", "to", "lasts"],
-            "clock-step" | "clock-offset" => &["node", "by"],
-            "clock-rate" => &["node", "ppm"],
-            other => unreachable!("{other} is listed as built"),
-        };
+        let has: Vec<_> = help(kind).fields().collect();
         for (name, span) in given {
             if let Some(span) = span.filter(|_| !has.contains(&name)) {
                 let mut bad = self.error(
@@ -642,7 +629,7 @@ impl Reader<'_> {
                     format!("{} {kind} has no `{name}`", article(kind)),
                     "not for this kind",
                 );
-                bad.help = Some(example(kind).to_owned());
+                bad.help = Some(help(kind).advice());
                 return Err(bad);
             }
         }
