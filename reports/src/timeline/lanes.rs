@@ -77,6 +77,11 @@ impl FaultLane {
         Self(shown)
     }
 
+    /// Whether a fault is shown that lasts, or one that does not.
+    pub(super) fn any(&self, lasting: bool) -> bool {
+        self.0.iter().any(|fault| fault.lasting == lasting)
+    }
+
     pub(super) fn height(&self) -> i32 {
         let rows = self.0.iter().map(|fault| fault.row + 1).max().unwrap_or(0);
         ROW * rows.max(1) as i32

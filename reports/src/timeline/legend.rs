@@ -3,6 +3,7 @@
 use sim::history::What;
 
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
+use super::lanes::FaultLane;
 use super::{LEFT, Picture};
 
 const ROW: i32 = 20;
@@ -18,6 +19,7 @@ pub(super) enum Sign {
     Still,
     Expires,
     Fault,
+    Moment,
     Read,
     Accepted,
     Refused,
@@ -37,6 +39,7 @@ const SIGNS: &[Entry] = &[
     (Sign::Expires, "the key expires"),
     (Sign::Minority, "key on too few servers"),
     (Sign::Fault, "fault"),
+    (Sign::Moment, "fault, at once"),
     (Sign::Died, "the process dies"),
     (Sign::Read, "read"),
     (Sign::Accepted, "write, accepted"),
@@ -55,6 +58,7 @@ impl Picture<'_> {
             let mut writes = self.facts.writes.iter();
             writes.any(|write| self.shows(write.at) && write.accepted == accepted)
         };
+        let faults = FaultLane::of(self);
         let occurs = |(sign, _): &&Entry| match sign {
             // It may have begun before what is shown.
             Sign::Still => {
@@ -67,8 +71,9 @@ impl Picture<'_> {
             Sign::Accepted => wrote(true),
             Sign::Read => happened(|what| matches!(what, What::Read { .. })),
             Sign::Minority => self.run.around.servers > 1,
-            Sign::Expires => self.run.around.servers > 0,
-            Sign::Fault => happened(|what| matches!(what, What::Struck { .. })),
+            Sign::Expires => self.shows_expiry(),
+            Sign::Fault => faults.any(true),
+            Sign::Moment => faults.any(false),
             Sign::Violation => !self.run.verdict.violations.is_empty(),
             Sign::Waits | Sign::Holds | Sign::Believes => true,
         };
@@ -130,6 +135,7 @@ fn draw_sign(canvas: &mut Canvas<'_>, sign: Sign, x: i32, y: i32) {
             canvas.hatch(bar(7), GREY, 7, true);
             canvas.outline(bar(7), BLACK, 1);
         }
+        Sign::Moment => canvas.polygon(&[(x + 7, y - 7), (x + 21, y - 7), (x + 14, y + 7)], BLACK),
         Sign::Died => canvas.cross((x + 14, y), 7, 3),
         Sign::Read => canvas.line((x + 14, y - 6), (x + 14, y + 6), colour, 2),
         Sign::Accepted => {

@@ -54,6 +54,16 @@ impl Now {
 }
 
 impl Picture<'_> {
+    /// Whether a key is seen to expire.
+    pub(super) fn shows_expiry(&self) -> bool {
+        let mut servers = 1..=self.run.around.servers;
+        servers.any(|server| {
+            let kept = |key| self.kept(server, key).into_iter();
+            let mut kept = self.window.keys.iter().flat_map(|key| kept(key));
+            kept.any(|kept| kept.expired && kept.until.is_some_and(|until| self.shows(until)))
+        })
+    }
+
     /// How a key of a server changed over the run.
     fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
         let mut all = Vec::new();
@@ -175,11 +185,11 @@ impl Picture<'_> {
                     format!("{key} is {who}'s (grant {}){tail}", grant.number),
                     format!("{who} (grant {})", grant.number),
                     format!("{who} ({})", grant.number),
-                    who,
-                    client.to_string(),
+                    format!("grant {}", grant.number),
+                    grant.number.to_string(),
                 ]
             }
-            None => vec![format!("{who}, no majority"), who, client.to_string()],
+            None => vec![format!("{who}, no majority"), who],
         };
         // A mark at the bar's beginning needs room.
         let marked = self.run.verdict.violations.iter().any(|violation| {
