@@ -6,7 +6,7 @@ use std::path::Path;
 use predicates::str::contains;
 use tempfile::TempDir;
 
-use crate::{built_in, directory, expecting, fencepost, in_a_shell, refuses, text, verdict};
+use crate::{built_in, directory, expecting, fencepost, in_a_shell, text, verdict};
 
 #[test]
 fn a_check_passes_when_all_is_as_expected() {
