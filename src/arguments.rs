@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -37,6 +38,8 @@ pub(crate) enum Verb {
     Matrix(Matrix),
     /// Compare what happens with what the scenarios expect: the gate in CI
     Check(Check),
+    /// Serve the simulated Redis to any client, in real time, until Ctrl-C
+    Serve(Serve),
     /// Print everything that happens in one run, for `run --verify`
     #[command(hide = true)]
     Trace(Trace),
@@ -122,6 +125,27 @@ pub(crate) struct Check {
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fencepost serve
+  fencepost serve --port 0
+  redis-cli SET lock me NX PX 30000
+
+The address is printed on stdout. Keys expire by this machine's clock; nothing is kept. There is no
+password: bind it to another address only where you trust everybody.")]
+pub(crate) struct Serve {
+    /// The port; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 6379)]
+    pub(crate) port: u16,
+    /// The address of this machine to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) bind: IpAddr,
+    /// How many clients may be connected at once
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_clients: u16,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod matrix;
 mod output;
 mod pick;
 mod run;
+mod serve;
 mod sweep;
 mod trace;
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Matrix(arguments) => matrix::matrix(&arguments),
         Verb::Check(arguments) => check::check(&arguments),
+        Verb::Serve(arguments) => serve::serve(&arguments),
         Verb::Trace(arguments) => trace::trace(&arguments),
     };
     match outcome {

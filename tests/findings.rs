@@ -23,7 +23,10 @@ fn algorithm(name: &str) -> &'static dyn algorithms::Algorithm {
 }
 
 fn cell(name: &str, under: &str) -> Cell {
-    let scenario = scenario(under).expect("a known name");
+    cell_of(name, scenario(under).expect("a known name"))
+}
+
+fn cell_of(name: &str, scenario: Scenario) -> Cell {
     let never = AtomicBool::new(false);
     let matrix = play(
         &[algorithm(name)],
@@ -96,7 +99,9 @@ fn never_shows(name: &str, under: &str, invariants: &[&str]) {
 /// No run violates anything.
 #[track_caller]
 fn is_safe(name: &str, under: &str) {
-    let names: Vec<_> = scenarios::run::judged_by(&scenario(under).expect("a known name"))
+    let ordered = algorithm(name).declares().ordered;
+    let scenario = scenario(under).expect("a known name");
+    let names: Vec<_> = scenarios::run::judged_by(&scenario, ordered)
         .iter()
         .map(|invariant| invariant.name())
         .collect();
@@ -239,6 +244,90 @@ fn redlock_survives_late_answers_and_does_not_without_its_check() {
     );
 }
 
+/// The locks that need a majority of five servers.
+const QUORUMS: [&str; 4] = [
+    "redlock",
+    "redlock-unchecked",
+    "redlock-extend",
+    "redisson-multi",
+];
+
+#[test]
+fn one_server_of_five_breaks_a_holder_of_three() {
+    for under in ["redlock-clock-step", "redlock-restart"] {
+        for name in QUORUMS {
+            shows(name, under, &["paid-twice", "double-write", "lost-update"]);
+        }
+    }
+}
+
+#[test]
+fn a_holder_of_three_is_safe_when_the_server_that_forgot_stays_out() {
+    for name in QUORUMS {
+        is_safe(name, "redlock-delayed-restart");
+    }
+}
+
+#[test]
+fn three_servers_break_a_holder_of_five_and_two_do_not() {
+    for under in ["redlock-three-clock-steps", "redlock-three-restarts"] {
+        for name in QUORUMS {
+            shows(name, under, &["paid-twice", "lost-update", "overlap"]);
+            for broken in [1, 2] {
+                let mut scenario = scenario(under).expect("a known name");
+                scenario.faults.truncate(broken);
+                let cell = cell_of(name, scenario);
+                assert!(
+                    cell.runs >= 50,
+                    "{} runs of {name} under {under}",
+                    cell.runs
+                );
+                for violation in &cell.violations {
+                    let (what, hits) = (violation.invariant, violation.rate.hits);
+                    assert_eq!(hits, 0, "{what}: {name}, {broken} faults of {under}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_extending_holder_hears_of_it_when_no_majority_can_be_left() {
+    // From 10 s on, the next extension stops it; work of 5 to 20 s is cut short in two runs of three.
+    for under in ["redlock-three-clock-steps", "redlock-three-restarts"] {
+        let all = runs("redlock-extend", under).count();
+        let told = runs("redlock-extend", under).filter(notices).count();
+        assert!(told * 2 > all, "{told} of {all} runs under {under}");
+    }
+    // Two servers that still hold and two that refuse might be four: it goes on, as it may until
+    // its lease is over.
+    for run in runs("redlock-extend", "redlock-clock-step") {
+        let replay = format!("redlock-extend redlock-clock-step --seed {}", run.seed);
+        assert!(!notices(&run), "fencepost run {replay}");
+    }
+}
+
+/// Whether client-1 notices in its first section that its lease is lost.
+fn notices(run: &Run) -> bool {
+    run.history.events.iter().any(|event| {
+        event.node == NodeId::Client(1) && matches!(event.what, What::NoticedLoss { section: 1 })
+    })
+}
+
+#[test]
+fn redissons_red_lock_believes_answers_that_are_older_than_its_lease() {
+    shows("redisson-multi", "late-acquire-replies", &["double-write"]);
+}
+
+#[test]
+fn a_suspended_machine_makes_the_look_at_the_lease_worthless() {
+    for name in ["renewing", "redlock-extend"] {
+        shows(name, "vm-suspend", &["double-write"]);
+        never_shows(name, "gc-pause", &["double-write", "stale-write"]);
+    }
+    never_shows("fenced", "vm-suspend", &["double-write"]);
+}
+
 #[test]
 fn after_a_restart_without_data_the_first_token_is_handed_out_twice() {
     shows(
@@ -304,6 +393,8 @@ fn a_ttl_lock_is_stuck_for_its_ttl_and_the_step_when_the_clock_goes_back() {
         "naive",
         "tokened",
         "renewing",
+        "redisson",
+        "redisson-fair",
         "fenced",
         "fenced-claim",
         "redlock",
@@ -397,6 +488,11 @@ fn nobody_else_is_ever_stuck() {
         ("setnx-expire", "crash-between"),
         ("setnx-expire", "lost-acquire-reply"),
         ("setnx-expire", "cut-off-holder"),
+        ("setnx", "missed-wake-up"),
+        ("setnx-expire", "missed-wake-up"),
+        ("redisson-fair", "dead-fair-waiter"),
+        ("redisson-fair", "fair-clock-skew"),
+        ("redisson-fair", "skewed-clients"),
     ];
     let few = Seeds { from: 0, count: 10 };
     let scenarios: Vec<Scenario> = builtin::all()
@@ -484,4 +580,99 @@ fn paused_at(seed: u64, from: Millis, until: Millis) -> Run {
         "the pause changes nothing before it"
     );
     run
+}
+
+#[test]
+fn redisson_never_frees_a_strangers_lock() {
+    for name in ["redisson", "redisson-fair"] {
+        for scenario in builtin::all() {
+            let applies = scenario.not_applicable(&algorithm(name).declares(), &Event);
+            if applies.is_none() && scenario.clients < 100 {
+                never_shows(name, &scenario.name, &["wrong-release"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_watchdog_keeps_the_lock_through_slow_work() {
+    is_safe("redisson", "slow-work");
+    is_safe("redisson-fair", "slow-work");
+}
+
+#[test]
+fn a_watchdog_tells_nobody_that_the_lock_is_lost() {
+    for under in ["gc-pause", "server-clock-step", "redis-restart"] {
+        shows("redisson", under, &["double-write", "overlap"]);
+    }
+    // Order is kept here, but the other one had read before.
+    shows(
+        "redisson",
+        "cut-off-holder",
+        &["stale-write", "lost-update"],
+    );
+}
+
+#[test]
+fn a_message_that_is_missed_costs_the_rest_of_a_lease_and_polling_costs_a_retry() {
+    for name in ["redisson", "redisson-fair"] {
+        is_safe(name, "missed-wake-up");
+        for run in runs(name, "missed-wake-up") {
+            let facts = run.facts();
+            let freed = facts.removals[0].at;
+            // Client-2 has last asked within its first fraction of a second, when the lock was to
+            // last for 30 s.
+            let next = facts.grants[1].from;
+            let replay = format!("fencepost run {name} missed-wake-up --seed {}", run.seed);
+            assert!((29_900..30_500).contains(&next), "{next}: {replay}");
+            assert_eq!(run.verdict.cost.idle, next - freed, "{replay}");
+        }
+    }
+    for run in runs("tokened", "missed-wake-up") {
+        assert!(run.verdict.cost.idle < 2_000, "seed {}", run.seed);
+    }
+}
+
+#[test]
+fn a_queue_keeps_its_order_until_somebodys_clock_is_wrong() {
+    for under in [
+        "calm",
+        "slow-work",
+        "gc-pause",
+        "crashed-holder",
+        "cut-off-holder",
+    ] {
+        never_shows("redisson-fair", under, &["unfair"]);
+    }
+    for under in ["fair-clock-skew", "skewed-clients"] {
+        shows("redisson-fair", under, &["unfair"]);
+        never_shows(
+            "redisson-fair",
+            under,
+            &["overlap", "double-write", "lost-update"],
+        );
+    }
+    // In the queue of somebody else nobody promised an order, and nobody measures time by it.
+    is_safe("redisson", "fair-clock-skew");
+    is_safe("redisson", "skewed-clients");
+}
+
+#[test]
+fn a_dead_waiter_is_waited_for_for_eleven_ttls() {
+    for run in runs("redisson-fair", "dead-fair-waiter") {
+        let grants = run.facts().grants;
+        let replay = format!(
+            "fencepost run redisson-fair dead-fair-waiter --seed {}",
+            run.seed
+        );
+        let ttl = run.around.ttl;
+        // It told its time by its clock as it set out, up to 40 ms before it came.
+        assert_eq!(grants[1].client, NodeId::Client(3), "{replay}");
+        let waited = grants[1].from - grants[0].from;
+        assert!(
+            (11 * ttl - 50..11 * ttl + 50).contains(&waited),
+            "{waited}: {replay}"
+        );
+    }
+    is_safe("redisson", "dead-fair-waiter");
 }

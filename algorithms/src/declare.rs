@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sim::fault::Point;
 use sim::history::Stored;
+use sim::redis::parts;
 
 /// What one server would show to a reader at one instant: its keys that have not expired.
 pub type Shown = BTreeMap<String, Stored>;
@@ -94,6 +95,8 @@ pub enum Service {
     Redis,
     /// Redis servers that know nothing of each other.
     Independent(u16),
+    /// As independent ones, and the lock asks one after the other.
+    InTurn(u16),
 }
 
 impl Service {
@@ -102,7 +105,7 @@ impl Service {
         match self {
             Self::None => 0,
             Self::Redis => 1,
-            Self::Independent(servers) => servers,
+            Self::Independent(servers) | Self::InTurn(servers) => servers,
         }
     }
 }
@@ -120,6 +123,8 @@ pub enum Assumption {
     WriteAtOnce,
     /// The servers' clocks do not step.
     ClocksDoNotStep,
+    /// The clients' wall clocks agree.
+    ClientClocksAgree,
     /// No server loses data.
     DataIsKept,
     /// The store checks fences.
@@ -135,6 +140,7 @@ impl Assumption {
             Self::SectionWithinLease => "no section outlives the lease",
             Self::WriteAtOnce => "nothing delays a write after the last look at the lease",
             Self::ClocksDoNotStep => "the servers' clocks do not step",
+            Self::ClientClocksAgree => "the clients' wall clocks agree",
             Self::DataIsKept => "no server loses data",
             Self::StoreChecks => "the store checks fences",
         }
@@ -150,16 +156,36 @@ pub fn owner_of_key(key: &str, servers: &[Shown]) -> Vec<String> {
         .collect()
 }
 
+/// Whose tokens a value holds: a string is one token, and the fields of a hash are one each.
+pub fn owners(stored: &Stored) -> impl Iterator<Item = String> + use<> {
+    parts(&stored.value).into_iter().map(|(owner, _)| owner)
+}
+
+/// The owners are the fields of the hash that the first server shows under the key.
+pub fn owner_of_hash(key: &str, servers: &[Shown]) -> Vec<String> {
+    let stored = servers[0].get(key);
+    stored.into_iter().flat_map(owners).collect()
+}
+
 /// The owner is whoever's token a majority of the servers shows under the key.
 pub fn owner_by_majority(key: &str, servers: &[Shown]) -> Vec<String> {
-    let mut votes = BTreeMap::<&str, usize>::new();
-    for stored in servers.iter().filter_map(|server| server.get(key)) {
-        *votes.entry(&stored.value).or_default() += 1;
+    let shown = servers.iter().filter_map(|server| server.get(key));
+    chosen(servers.len(), shown.map(|stored| stored.value.as_str()))
+}
+
+/// The owner is whoever's token is a field of the hash that a majority of the servers shows under
+/// the key.
+pub fn field_by_majority(key: &str, servers: &[Shown]) -> Vec<String> {
+    let shown = servers.iter().filter_map(|server| server.get(key));
+    chosen(servers.len(), shown.flat_map(owners))
+}
+
+/// Who has the votes of more than half of so many.
+fn chosen<T: Ord + Into<String>>(servers: usize, votes: impl Iterator<Item = T>) -> Vec<String> {
+    let mut counts = BTreeMap::<T, usize>::new();
+    for vote in votes {
+        *counts.entry(vote).or_default() += 1;
     }
-    let majority = servers.len() / 2 + 1;
-    votes
-        .into_iter()
-        .filter(|(_, votes)| *votes >= majority)
-        .map(|(t, _)| t.to_owned())
-        .collect()
+    let majority = |(token, votes): (T, usize)| (votes > servers / 2).then(|| token.into());
+    counts.into_iter().filter_map(majority).collect()
 }

@@ -11,7 +11,10 @@ pub mod fenced;
 pub mod lease;
 pub mod local_mutex;
 pub mod naive;
+pub mod redisson_multi;
+pub mod redisson;
 pub mod redlock;
+pub mod redlock_extend;
 pub mod renewing;
 pub mod section;
 pub mod setnx;
@@ -63,8 +66,12 @@ pub const ALL: &[&dyn Algorithm] = &[
     &tokened::Tokened,
     &renewing::Renewing { told: true },
     &renewing::Renewing { told: false },
+    &redisson::Redisson,
+    &redisson::RedissonFair,
     &fenced::Fenced { claims: false },
     &fenced::Fenced { claims: true },
     &redlock::Redlock { checked: true },
     &redlock::Redlock { checked: false },
+    &redlock_extend::RedlockExtend,
+    &redisson_multi::RedissonMulti,
 ];

@@ -68,9 +68,10 @@ impl Algorithm for Redlock {
     }
 }
 
-struct Majority {
-    client: Client,
-    checked: bool,
+#[derive(Clone)]
+pub(crate) struct Majority {
+    pub(crate) client: Client,
+    pub(crate) checked: bool,
 }
 
 #[async_trait(?Send)]
@@ -83,13 +84,12 @@ impl Lock for Majority {
             .await;
         let elapsed = self.client.now() - started;
 
-        let drift = self.client.ttl() / 100 + 2;
-        let in_time = !self.checked || elapsed + drift < self.client.ttl();
+        let in_time = !self.checked || elapsed < self.validity();
         let taken = answers
             .iter()
             .filter(|answer| **answer == Some(true))
             .count();
-        if taken >= self.majority() && in_time {
+        if taken >= self.needed() && in_time {
             return Ok(Lease::plain(key, token));
         }
         let answers = self.delete(key, &token).await;
@@ -103,7 +103,7 @@ impl Lock for Majority {
     async fn release(&mut self, lease: &Lease) -> Result<(), ReleaseError> {
         let answers = self.delete(&lease.key, &lease.token).await;
         let answered = answers.iter().flatten().count();
-        if answered < self.majority() {
+        if answered < self.needed() {
             Err(ReleaseError::Unknown)
         } else if answers.contains(&Some(true)) {
             Ok(())
@@ -114,8 +114,16 @@ impl Lock for Majority {
 }
 
 impl Majority {
-    fn majority(&self) -> usize {
+    /// How many servers are a majority.
+    pub(crate) fn needed(&self) -> usize {
         self.client.servers() / 2 + 1
+    }
+
+    /// How long a lease is valid, counted from before it was asked for: its TTL less the drift of
+    /// the clocks.
+    pub(crate) fn validity(&self) -> Millis {
+        let ttl = self.client.ttl();
+        ttl.saturating_sub(ttl / 100 + 2)
     }
 
     async fn delete(&self, key: &str, token: &str) -> Vec<Option<bool>> {
@@ -124,7 +132,7 @@ impl Majority {
     }
 
     /// Asks every server at once: each one's answer, or none in time.
-    async fn on_each<F>(&self, ask: impl Fn(usize) -> F) -> Vec<Option<bool>>
+    pub(crate) async fn on_each<F>(&self, ask: impl Fn(usize) -> F) -> Vec<Option<bool>>
     where
         F: Future<Output = redis::RedisResult<bool>>,
     {

@@ -123,8 +123,8 @@ async fn renew(client: Client, lease: Lease) {
         let asked = client.now();
         let refreshed = match remaining() {
             // The deadline passes also while a refresh is under way.
-            Some(remaining) => client.timeout(remaining, refresh(&client, &lease)).await,
-            None => Ok(refresh(&client, &lease).await),
+            Some(remaining) => client.timeout(remaining, refresh(&client, 0, &lease)).await,
+            None => Ok(refresh(&client, 0, &lease).await),
         };
         match (refreshed, &lease.loss) {
             (Ok(Ok(true)), Some(loss)) => loss.extend(asked + client.ttl()),
@@ -136,8 +136,8 @@ async fn renew(client: Client, lease: Lease) {
     }
 }
 
-/// Gives the key its full TTL again if it still holds the token: whether it did.
-async fn refresh(client: &Client, lease: &Lease) -> RedisResult<bool> {
+/// Gives the key its full TTL again on one server if it still holds the token: whether it did.
+pub(crate) async fn refresh(client: &Client, server: usize, lease: &Lease) -> RedisResult<bool> {
     const SCRIPT: &str = r#"
         if redis.call("GET", KEYS[1]) == ARGV[1] then
             return redis.call("PEXPIRE", KEYS[1], ARGV[2])
@@ -151,5 +151,5 @@ async fn refresh(client: &Client, lease: &Lease) -> RedisResult<bool> {
         .arg(&lease.key)
         .arg(&lease.token)
         .arg(client.ttl());
-    eval.query_async(&mut client.redis(0)).await
+    eval.query_async(&mut client.redis(server)).await
 }

@@ -160,6 +160,11 @@ struct CostReport {
     peak_commands_per_second: u64,
     sections: u64,
     acquire_wait_ms: Waits,
+    /// The most, of all runs.
+    overtaken: u64,
+    /// The longest, of all runs.
+    idle_ms: Millis,
+    orphaned_ms: Millis,
 }
 
 #[derive(serde::Serialize)]
@@ -178,6 +183,9 @@ impl CostReport {
                 p50: cell.wait(0.5),
                 p99: cell.wait(0.99),
             },
+            overtaken: cell.cost.overtaken,
+            idle_ms: cell.cost.idle,
+            orphaned_ms: cell.cost.orphaned,
         }
     }
 }
@@ -209,6 +217,10 @@ mod tests {
         assert_eq!(stuck["runs"], 0);
         assert_eq!(stuck["high"], 0.0191);
         assert!(stuck.get("first_seed").is_none());
+        let cost = &naive["cost"];
+        assert_eq!(cost["overtaken"], 3);
+        assert_eq!(cost["idle_ms"], 600);
+        assert_eq!(cost["orphaned_ms"], 8_001);
         assert!(report.get("environment").is_none());
     }
 

@@ -157,6 +157,9 @@ pub(crate) fn matrix() -> Matrix {
             peak_commands_per_second: 41,
             sections: 400,
             waits: [(1, 1), (12, 1), (30_110, 1)].into(),
+            overtaken: 3,
+            idle: 600,
+            orphaned: 8_001,
         },
     };
     let mut naive = cell("naive");

@@ -7,6 +7,7 @@ use sim::Millis;
 use sim::history::What;
 
 use crate::facts::Facts;
+use crate::waiting::{idle, orphaned, overtaken};
 
 /// The cost figures of one run, in a form that can be summed over runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +20,13 @@ pub struct Cost {
     pub sections: u64,
     /// How many of them had waited so many milliseconds for it.
     pub waits: BTreeMap<Millis, u64>,
+    /// The most leases that others got, who had asked later, while one section waited.
+    pub overtaken: u64,
+    /// The longest time that a lock was free while somebody waited for it.
+    pub idle: Millis,
+    /// The longest time that a lock was held for nobody, or for somebody who did not believe in it
+    /// any more, while another one waited.
+    pub orphaned: Millis,
 }
 
 impl Cost {
@@ -42,8 +50,12 @@ impl Cost {
             peak_commands_per_second: by_second.values().copied().max().unwrap_or(0),
             sections: waits.values().sum(),
             waits,
+            overtaken: overtaken(facts),
+            idle: idle(facts),
+            orphaned: orphaned(facts),
         }
     }
+
     /// Adds the cost of another run.
     pub fn add(&mut self, other: &Self) {
         self.commands += other.commands;
@@ -51,6 +63,9 @@ impl Cost {
             .peak_commands_per_second
             .max(other.peak_commands_per_second);
         self.sections += other.sections;
+        self.overtaken = self.overtaken.max(other.overtaken);
+        self.idle = self.idle.max(other.idle);
+        self.orphaned = self.orphaned.max(other.orphaned);
         for (wait, sections) in &other.waits {
             *self.waits.entry(*wait).or_default() += sections;
         }

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::declare::{Holders, Shown};
+use algorithms::declare::{Holders, Shown, owners};
 use sim::clock::Clock;
 use sim::history::{Event, Stored, What};
 use sim::store::{Guard, Row};
@@ -510,10 +510,10 @@ impl<'a> Replay<'a> {
                     self.expire_until(facts, at, index);
                     match after {
                         Some(after) => {
-                            if let Some(by) = by
-                                && !self.owners.contains_key(&after.value)
-                            {
-                                self.owners.insert(after.value.clone(), *by);
+                            if let Some(by) = by {
+                                for owner in owners(after) {
+                                    self.owners.entry(owner).or_insert(*by);
+                                }
                             }
                             self.stored[server].insert(key.clone(), after.clone());
                         }

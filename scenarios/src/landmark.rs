@@ -11,7 +11,7 @@ use sim::fault::Point;
 use sim::history::{Event, Release, What};
 use sim::{Millis, NodeId};
 
-use crate::facts::{Facts, Section};
+use crate::facts::{Facts, Grant, Section};
 
 /// The landmarks that a scenario can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,8 @@ pub enum Landmark {
     /// Client-1 stood still for longer than the TTL between sending its request to acquire
     /// and reading the answer, while another client wanted the key.
     AnswersAfterLease,
-    /// A release of client-1 was not answered, and another client asked before the retry.
+    /// A release of client-1 was not answered, and another client wanted the key before the
+    /// retry.
     ReleaseUnanswered,
     /// A write reached the store later than a TTL after it was sent, and another client
     /// wanted the key in the meantime.
@@ -40,6 +41,10 @@ pub enum Landmark {
     DataLostWhileHeld,
     /// The wall clock of a server of the lock stepped while a section was under way.
     ClockSteppedWhileHeld,
+    /// A fault struck a client while it waited for a lock that another one held.
+    WaiterStruck,
+    /// A client whose wall clock is wrong waited for a lock that another one held.
+    WaitedByWrongClock,
 }
 
 impl Landmark {
@@ -55,6 +60,8 @@ impl Landmark {
         Self::CutOutlivedLease,
         Self::DataLostWhileHeld,
         Self::ClockSteppedWhileHeld,
+        Self::WaiterStruck,
+        Self::WaitedByWrongClock,
     ];
 
     /// The name in scenario files.
@@ -70,6 +77,8 @@ impl Landmark {
             Self::CutOutlivedLease => "cut-outlived-lease",
             Self::DataLostWhileHeld => "data-lost-while-held",
             Self::ClockSteppedWhileHeld => "clock-stepped-while-held",
+            Self::WaiterStruck => "waiter-struck",
+            Self::WaitedByWrongClock => "waited-by-wrong-clock",
         }
     }
 
@@ -86,6 +95,8 @@ impl Landmark {
             Self::CutOutlivedLease => "client-1 was cut off from the lock for longer than the ttl",
             Self::DataLostWhileHeld => "a lock server lost its data while somebody held",
             Self::ClockSteppedWhileHeld => "a lock server's clock stepped while somebody held",
+            Self::WaiterStruck => "a fault struck a client that waited for another one",
+            Self::WaitedByWrongClock => "a client with a wrong wall clock waited for another one",
         }
     }
 
@@ -118,6 +129,14 @@ impl Landmark {
             Self::ClockSteppedWhileHeld => {
                 server_event_while_held(facts, |what| matches!(what, What::ClockStepped { .. }))
             }
+            Self::WaiterStruck => facts.history.events.iter().any(|event| {
+                matches!(event.what, What::Struck { .. })
+                    && waited(facts, event.node, event.at, event.at)
+            }),
+            Self::WaitedByWrongClock => facts.history.events.iter().any(|event| {
+                matches!(event.what, What::ClockOffset { .. })
+                    && waited(facts, event.node, event.at, facts.history.ended)
+            }),
         }
     }
 }
@@ -204,7 +223,7 @@ fn release_unanswered(facts: &Facts<'_>) -> bool {
         match &event.what {
             What::Releasing { key, attempt, .. } => {
                 if let Some(first) = tried.filter(|_| *attempt > 1)
-                    && another_asked(facts, key, first, event.at)
+                    && facts.wanted_by_another(FIRST, key, first, event.at)
                 {
                     return true;
                 }
@@ -218,14 +237,6 @@ fn release_unanswered(facts: &Facts<'_>) -> bool {
         }
     }
     false
-}
-
-fn another_asked(facts: &Facts<'_>, key: &str, from: Millis, until: Millis) -> bool {
-    facts.asks.iter().any(|ask| {
-        ask.client != FIRST
-            && ask.key == key
-            && ask.attempts.iter().any(|at| (from..=until).contains(at))
-    })
 }
 
 fn write_after_lease(facts: &Facts<'_>) -> bool {
@@ -269,6 +280,22 @@ fn cut_outlived_lease(facts: &Facts<'_>, cuts: &[usize]) -> bool {
             && section_at(facts, FIRST, index).is_some_and(|section| {
                 facts.wanted_by_another(FIRST, &section.key, event.at, until)
             })
+    })
+}
+
+/// Whether a client waited, at some time from one to another, for a key that was granted to another
+/// one.
+fn waited(facts: &Facts<'_>, client: NodeId, from: Millis, until: Millis) -> bool {
+    facts.asks.iter().any(|ask| {
+        let from = from.max(ask.attempts[0]);
+        let until = until.min(ask.until.unwrap_or(until));
+        let held = |grant: &Grant| {
+            grant.client != client
+                && grant.key == ask.key
+                && grant.from <= until
+                && grant.until.is_none_or(|over| over >= from)
+        };
+        ask.client == client && from <= until && facts.grants.iter().any(held)
     })
 }
 

@@ -13,6 +13,7 @@ pub mod scenario;
 #[cfg(test)]
 mod told;
 pub mod verify;
+pub mod waiting;
 pub mod work;
 
 pub use load::{BadScenario, load};

@@ -282,7 +282,8 @@ fn play_cell<'p>(
     (cell.first_failure, cell.stuck_not_judged, cell.cost) =
         (first_failure, stuck_not_judged, cost);
     cell.never_struck = never_struck;
-    let judged = judged_by(scenario).into_iter().map(|invariant| {
+    let ordered = algorithm.declares().ordered;
+    let judged = judged_by(scenario, ordered).into_iter().map(|invariant| {
         let hit = hits.get(invariant.name()).copied();
         CellViolation {
             invariant: invariant.name(),

@@ -8,7 +8,7 @@ use sim::{History, Millis};
 use crate::cost::Cost;
 use crate::facts::{Circumstances, Facts};
 use crate::instance::{DrawnItem, Instance};
-use crate::invariants::{self, Invariant, Stuck, Violation};
+use crate::invariants::{self, Invariant, Stuck, Unfair, Violation};
 use crate::scenario::Scenario;
 
 /// A run that was played and judged.
@@ -151,8 +151,9 @@ pub fn run(
 /// that faults name holds first.
 const STAGGER: Millis = 20;
 
-/// Which invariants a scenario's runs are judged by: the general ones and its work's own.
-pub fn judged_by(scenario: &Scenario) -> Vec<&'static dyn Invariant> {
+/// Which invariants a scenario's runs are judged by: the general ones and its work's own, and
+/// `unfair` if the algorithm promises order.
+pub fn judged_by(scenario: &Scenario, ordered: bool) -> Vec<&'static dyn Invariant> {
     let own = scenario.work.invariant().map(Invariant::name);
     let is_own = |name| {
         crate::work::ALL
@@ -160,7 +161,9 @@ pub fn judged_by(scenario: &Scenario) -> Vec<&'static dyn Invariant> {
             .any(|w| w.invariant().is_some_and(|i| i.name() == name))
     };
     let applies = |invariant: &&&'static dyn Invariant| {
-        own == Some(invariant.name()) || !is_own(invariant.name())
+        let name = invariant.name();
+        let promised = ordered || name != Unfair.name();
+        promised && (own == Some(name) || !is_own(name))
     };
     invariants::ALL.iter().filter(applies).copied().collect()
 }
@@ -175,7 +178,7 @@ fn judge(
     let reached = scenario
         .reaches
         .is_none_or(|mark| mark.reached(&facts, &instance.cuts()));
-    let judged = judged_by(scenario);
+    let judged = judged_by(scenario, around.ordered);
     Verdict {
         vacuous: !reached,
         stuck_not_judged: !Stuck::can_judge(&facts),

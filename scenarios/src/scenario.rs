@@ -342,6 +342,14 @@ impl Scenario {
                 _ => None,
             });
             missing.or_else(|| match fault.when {
+                WhenRange::Point {
+                    point: Point::AcquireSent,
+                    ..
+                } if matches!(fault.kind, FaultKind::DropReplies { .. })
+                    && matches!(declaration.service, Service::InTurn(_)) =>
+                {
+                    Some("it has most answers before it sends its last request".into())
+                }
                 WhenRange::Point { point, .. } => {
                     let reaches = SECTION_POINTS.contains(&point)
                         || declaration.points.contains(&point)

@@ -182,6 +182,18 @@ impl Told {
         )
     }
 
+    /// A server executes a command of a client.
+    pub(crate) fn comes(self, by: NodeId) -> Self {
+        let command = "eval";
+        self.event(NodeId::Lock(1), What::Executed { by, command })
+    }
+
+    /// The lock promises first come, first served.
+    pub(crate) fn in_order(mut self) -> Self {
+        self.around.ordered = true;
+        self
+    }
+
     /// Asks, is granted and told, all at once.
     pub(crate) fn takes(self, client: NodeId, token: &str) -> Self {
         self.asks(client)
@@ -334,6 +346,10 @@ impl Told {
         self.event(node, What::Resumed)
     }
 
+    pub(crate) fn wrong_clock(self, client: NodeId) -> Self {
+        self.event(client, What::ClockOffset { by: 60_000 })
+    }
+
     pub(crate) fn clock_steps(self, server: u16, by: i64) -> Self {
         self.clock(server, What::ClockStepped { by })
     }
@@ -372,7 +388,11 @@ impl Told {
     }
 
     pub(crate) fn strikes(self, fault: usize) -> Self {
-        self.event(A, What::Struck { fault })
+        self.strikes_on(A, fault)
+    }
+
+    pub(crate) fn strikes_on(self, node: NodeId, fault: usize) -> Self {
+        self.event(node, What::Struck { fault })
     }
 
     pub(crate) fn over(self, fault: usize) -> Self {

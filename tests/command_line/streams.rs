@@ -12,6 +12,7 @@ fn every_help_has_examples() {
         &["run", "--help"],
         &["matrix", "--help"],
         &["check", "--help"],
+        &["serve", "--help"],
     ] {
         let help = printed(verb);
         let name = verb[0].trim_start_matches("--help");

@@ -1,5 +1,6 @@
 //! The lanes of the lock's servers: whose token each shows, and until when.
 
+use algorithms::declare::owners;
 use sim::clock::Clock;
 use sim::history::{Event, What};
 use sim::{Millis, NodeId};
@@ -67,58 +68,59 @@ impl Picture<'_> {
     /// How a key of a server changed over the run.
     fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
         let mut all = Vec::new();
-        let mut now: Option<Now> = None;
+        let mut now: Vec<Now> = Vec::new();
         let mut clock = Clock::default();
         for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
             match what {
                 What::Changed { by, key, after, .. } if key == wanted => {
-                    let refreshed = now.as_ref().is_some_and(|now| {
-                        after.as_ref().is_some_and(|after| after.value == now.token)
-                            && now.hidden(&clock).is_none_or(|hidden| hidden > *at)
-                    });
-                    match after {
-                        Some(after) if refreshed => {
-                            if let Some(now) = &mut now {
-                                now.deadline = after.deadline;
-                            }
-                        }
-                        _ => {
-                            all.extend(now.take().map(|now| now.over(Some(*at), &clock)));
-                            now = after.as_ref().map(|after| Now {
-                                token: after.value.clone(),
-                                by: *by,
-                                from: *at,
-                                deadline: after.deadline,
+                    let tokens: Vec<String> = after.iter().flat_map(owners).collect();
+                    let deadline = after.as_ref().and_then(|after| after.deadline);
+                    let stays = |now: &Now| {
+                        let hidden = now.hidden(&clock).is_some_and(|hidden| hidden <= *at);
+                        tokens.contains(&now.token) && !hidden
+                    };
+                    let (mut refreshed, over): (Vec<_>, Vec<_>) = now.into_iter().partition(stays);
+                    all.extend(over.into_iter().map(|now| now.over(Some(*at), &clock)));
+                    for now in &mut refreshed {
+                        now.deadline = deadline;
+                    }
+                    now = refreshed;
+                    for token in tokens {
+                        if now.iter().all(|now| now.token != token) {
+                            let (by, from) = (*by, *at);
+                            now.push(Now {
+                                token,
+                                by,
+                                from,
+                                deadline,
                             });
                         }
                     }
                 }
                 What::ClockStepped { .. } | What::ClockRate { .. } | What::ClockOffset { .. } => {
-                    let hidden = |now: &Option<Now>, clock: &Clock| {
-                        let hidden = now.as_ref().and_then(|now| now.hidden(clock));
-                        hidden.filter(|hidden| hidden <= at)
-                    };
-                    let before = hidden(&now, &clock);
+                    let before = clock.clone();
                     what.applied_to(&mut clock, *at);
-                    // What a change makes expire is gone from now on, not from earlier.
-                    let gone = hidden(&now, &clock).map(|gone| before.unwrap_or(gone));
-                    if gone.is_some()
-                        && let Some(kept) = now.take()
-                    {
-                        all.push(Kept {
-                            until: gone,
+                    now.retain(|now| {
+                        let by = |clock| now.hidden(clock).filter(|hidden| hidden <= at);
+                        // What a change makes expire is gone from now on, not from earlier.
+                        let gone = by(&clock).map(|gone| by(&before).unwrap_or(gone));
+                        all.extend(gone.map(|gone| Kept {
+                            until: Some(gone),
                             expired: true,
-                            token: kept.token,
-                            by: kept.by,
-                            from: kept.from,
-                        });
-                    }
+                            token: now.token.clone(),
+                            by: now.by,
+                            from: now.from,
+                        }));
+                        gone.is_none()
+                    });
                 }
-                What::DataLost => all.extend(now.take().map(|now| now.over(Some(*at), &clock))),
+                What::DataLost => {
+                    all.extend(now.drain(..).map(|now| now.over(Some(*at), &clock)));
+                }
                 _ => {}
             }
         }
-        all.extend(now.map(|now| now.over(None, &clock)));
+        all.extend(now.into_iter().map(|now| now.over(None, &clock)));
         all
     }
 

@@ -12,6 +12,7 @@ mod stuck;
 #[cfg(test)]
 mod tests;
 mod token_order;
+mod unfair;
 mod wrong_release;
 
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub use refused_holder::RefusedHolder;
 pub use stale_write::StaleWrite;
 pub use stuck::{PATIENCE, Stuck};
 pub use token_order::TokenOrder;
+pub use unfair::Unfair;
 pub use wrong_release::WrongRelease;
 
 use crate::facts::Facts;
@@ -65,6 +67,7 @@ pub const ALL: &[&dyn Invariant] = &[
     &WrongRelease,
     &StaleWrite,
     &Overlap,
+    &Unfair,
 ];
 
 /// The place of an invariant in [`ALL`]: the smaller, the worse.

@@ -1024,3 +1024,120 @@ mod stuck {
         assert!(told.ended(100, Stuck::can_judge));
     }
 }
+
+mod unfair {
+    use super::*;
+
+    /// A holds; B comes before C, and both wait.
+    fn queue() -> Told {
+        Told::of_one()
+            .in_order()
+            .takes(A, "a")
+            .at(10)
+            .asks(B)
+            .asks(C)
+            .at(15)
+            .comes(B)
+            .at(16)
+            .comes(C)
+            .at(100)
+            .gives_back(A)
+            .at(110)
+    }
+
+    #[test]
+    fn accepts_valid_histories() {
+        accepts(
+            &Unfair,
+            "who came first is served first",
+            queue()
+                .sets(B, "b")
+                .leased(B, "b", None)
+                .at(200)
+                .gives_back(B)
+                .at(210)
+                .sets(C, "c"),
+        );
+        accepts(
+            &Unfair,
+            "who asked first and came second",
+            Told::of_one()
+                .in_order()
+                .asks(B)
+                .asks(C)
+                .at(15)
+                .comes(C)
+                .at(16)
+                .comes(B)
+                .sets(C, "c"),
+        );
+        accepts(
+            &Unfair,
+            "who asked and has not come yet",
+            Told::of_one()
+                .in_order()
+                .asks(B)
+                .asks(C)
+                .comes(C)
+                .sets(C, "c"),
+        );
+        accepts(
+            &Unfair,
+            "who has left comes anew",
+            queue().denied(B, false).asks(B).comes(B).sets(C, "c"),
+        );
+        accepts(&Unfair, "who is dead", queue().crashes(B).sets(C, "c"));
+        accepts(
+            &Unfair,
+            "another lock",
+            queue().about("lock:2").sets(C, "c"),
+        );
+        accepts(
+            &Unfair,
+            "who was granted, and has not heard of it, waits no more",
+            queue().sets(B, "b").at(20_000).sets(C, "c"),
+        );
+        accepts(
+            &Unfair,
+            "nobody has promised it",
+            Told::of_one()
+                .asks(B)
+                .comes(B)
+                .asks(C)
+                .comes(C)
+                .sets(C, "c"),
+        );
+    }
+
+    #[test]
+    fn rejects_invalid_histories() {
+        rejects(
+            &Unfair,
+            "who came second is served first",
+            queue().sets(C, "c").at(200).sets(B, "b"),
+            &[110],
+        );
+        rejects(
+            &Unfair,
+            "who came third overtakes two",
+            queue().asks(A).comes(A).sets(A, "again"),
+            &[110],
+        );
+        rejects(
+            &Unfair,
+            "who has given up, and whose request arrives all the same",
+            queue().denied(C, false).at(300).sets(C, "c"),
+            &[300],
+        );
+        rejects(
+            &Unfair,
+            "in a process, who asked first",
+            Told::of_none()
+                .in_order()
+                .asks(B)
+                .asks(C)
+                .grants_itself(C, "c"),
+            &[0],
+        );
+    }
+}

@@ -5,7 +5,7 @@ use sim::history::{Release, What};
 use sim::{Millis, NodeId};
 
 use super::Landmark;
-use crate::told::{A, B, PLAIN, TTL, Told};
+use crate::told::{A, B, C, PLAIN, TTL, Told};
 
 const LONG: Millis = TTL + 1;
 
@@ -230,10 +230,21 @@ fn release_unanswered() {
             .release_ended(A, Release::Unknown)
             .releasing(A, 2),
     );
+    reached(
+        it,
+        "another waits and does not ask again",
+        unanswered()
+            .at(2_000)
+            .release_ended(A, Release::Unknown)
+            .releasing(A, 2),
+    );
     missed(
         it,
-        "nobody asks before the retry",
-        unanswered()
+        "nobody wants it before the retry",
+        Told::of_one()
+            .takes(A, "a")
+            .at(1_000)
+            .releasing(A, 1)
             .at(2_000)
             .release_ended(A, Release::Unknown)
             .releasing(A, 2)
@@ -344,6 +355,49 @@ fn data_lost_and_clock_stepped_while_held() {
     ] {
         missed(landmark, "nobody holds", told);
     }
+}
+
+#[test]
+fn waiters_that_are_struck_or_have_a_wrong_clock() {
+    let struck = Landmark::WaiterStruck;
+    reached(struck, "it waits", contended().at(100).strikes_on(B, 0));
+    missed(struck, "the holder", contended().at(100).strikes_on(A, 0));
+    missed(
+        struck,
+        "it has got the lock",
+        contended()
+            .at(100)
+            .gives_back(A)
+            .takes(B, "b")
+            .at(200)
+            .strikes_on(B, 0),
+    );
+    missed(
+        struck,
+        "nobody holds",
+        contended().at(100).gives_back(A).at(200).strikes_on(B, 0),
+    );
+    missed(
+        struck,
+        "another lock",
+        Told::of_one()
+            .takes(A, "a")
+            .about("lock:2")
+            .asks(B)
+            .at(100)
+            .strikes_on(B, 0),
+    );
+    let wrong = Landmark::WaitedByWrongClock;
+    let told = |whose| {
+        Told::of_one()
+            .wrong_clock(whose)
+            .takes(A, "a")
+            .at(20)
+            .asks(B)
+    };
+    reached(wrong, "it waits", told(B));
+    missed(wrong, "it holds", told(A));
+    missed(wrong, "it is not there", told(C));
 }
 
 #[test]

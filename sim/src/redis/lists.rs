@@ -150,8 +150,14 @@ pub(crate) fn lrange(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let Some(list) = call.read_as::<List>(&call.args[0])? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let items = list.items.range(range(start, stop, list.len()));
-    Ok(Reply::Array(items.cloned().map(Reply::Bulk).collect()))
+    let range = range(start, stop, list.len());
+    if range.is_empty() {
+        return Ok(Reply::Array(Vec::new()));
+    }
+    let items = list.items.focus().narrow(range);
+    Ok(Reply::Array(
+        items.into_iter().cloned().map(Reply::Bulk).collect(),
+    ))
 }
 
 /// The key is looked at before the index.
@@ -218,8 +224,7 @@ pub(crate) fn ltrim(call: &mut Call<'_>) -> Result<Reply, Reply> {
     };
     let kept = range(start, stop, list.len());
     let items = &mut Arc::make_mut(&mut list).items;
-    items.truncate(kept.end);
-    items.drain(..kept.start.min(items.len()));
+    *items = items.slice(kept);
     call.save(key, (list, deadline), Class::LIST, "ltrim");
     Ok(Reply::OK)
 }

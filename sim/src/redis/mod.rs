@@ -22,7 +22,8 @@
 //! ```
 //!
 //! A connection that waits, and one that is sent a message, hear of it by
-//! [`Machine::take_messages`].
+//! [`Machine::take_messages`]. [`Process`] and [`Session`] see to that, and to what a server does in
+//! the background; whoever has them brings bytes and the time.
 //!
 //! Deliberately absent: streams, bitmaps, HyperLogLogs and positions on earth; functions, modules,
 //! cluster, access control beyond the default user without a password; persistence, replication,
@@ -45,6 +46,7 @@ mod machine;
 pub(crate) mod node;
 mod notify;
 mod numbers;
+mod process;
 mod pubsub;
 mod reply;
 mod resp;
@@ -63,6 +65,7 @@ mod zsets;
 
 pub use connection::{Connection, Protocol};
 pub use machine::{Cause, Change, DATABASES, Entry, Machine};
+pub use process::{Agenda, Executed, Process, Session};
 pub use reply::Reply;
 pub use resp::{Decoder, ProtocolError, encode};
 pub use value::{Hash, List, Set, Sorted, Value, parts};

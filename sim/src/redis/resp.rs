@@ -6,7 +6,7 @@
 //! starts again at the first byte whenever a request is not complete yet; this decoder goes on
 //! where it stopped. Its tests use the codec crate as the other party.
 //!
-//! Deliberately absent: a limit on a connection's memory.
+//! Deliberately absent: a limit on a connection's memory; [`Decoder::buffered`] tells how much it is.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -42,6 +42,8 @@ pub struct Decoder {
     missing: usize,
     /// The length of the next word, once its header is read.
     length: Option<usize>,
+    /// How many bytes the words take.
+    taken: usize,
 }
 
 impl Decoder {
@@ -54,6 +56,13 @@ impl Decoder {
     /// Takes bytes from the socket.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
+    }
+
+    /// How many bytes wait for their request to become complete, or to be asked for. A word counts as
+    /// what it takes in memory.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.buffer.len() + self.taken
     }
 
     /// The next complete request, which is never empty; nothing if more bytes are needed.
@@ -104,10 +113,12 @@ impl Decoder {
                 return Ok(None);
             }
             self.words.push(self.buffer.split_to(length).freeze());
+            self.taken += length + size_of::<Bytes>();
             self.buffer.advance(2);
             self.length = None;
             self.missing -= 1;
         }
+        self.taken = 0;
         Ok(Some(std::mem::take(&mut self.words)))
     }
 

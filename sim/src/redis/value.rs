@@ -1,17 +1,18 @@
 //! What a key can hold.
 //!
 //! A collection is shared between the database and the record of changes, so every write copies
-//! it once: what locks keep is short. Its members are searched one by one for the same reason.
+//! it once: what locks keep is short. Its members are searched one by one for the same reason. Only
+//! lists, which queues and benchmarks make long, share all that a write leaves as it was.
 //!
 //! Order is what a script can observe of a small collection in Redis: fields of a hash stand in the
 //! order of their first writing, members of a set of integers by value. A larger collection loses
 //! its order in Redis (beyond 128 fields, or a field or value of more than 64 bytes); here it does not.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use imbl::Vector;
 
 use super::numbers::{format_double, parse_integer};
 
@@ -138,7 +139,7 @@ collection!(Sorted, members);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// From left to right.
-    pub(crate) items: VecDeque<Bytes>,
+    pub(crate) items: Vector<Bytes>,
 }
 
 impl List {
