@@ -15,7 +15,7 @@ use fencepost::algorithms;
 use fencepost::sim::engine::{Engine, Event};
 use fencepost::sim::fault::Plan;
 use fencepost::sim::redis::{Connection, Machine};
-use fencepost::sim::{Client, NodeId, Setup, raw};
+use fencepost::sim::{Client, NodeId, Setup, Software, raw};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const COMMANDS: u64 = 1_000;
@@ -36,6 +36,7 @@ fn setup(clients: u16) -> Setup {
         ends: u64::MAX,
         redis_timeout: 1_000,
         store_timeout: 5_000,
+        software: Software::Redis,
         plan: Plan::default(),
     }
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use fencepost::algorithms::{self, Algorithm};
 use fencepost::scenarios::matrix::{Seeds, play};
-use fencepost::sim::Setup;
 use fencepost::sim::engine::{Engine, Event, Turmoil};
 use fencepost::sim::fault::Plan;
 use fencepost::sim::history::What;
+use fencepost::sim::{Setup, Software};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -123,6 +123,7 @@ fn waiting(engine: &dyn Engine, clients: u16, ends: u64) -> usize {
         ends,
         redis_timeout: 1_000,
         store_timeout: 5_000,
+        software: Software::Redis,
         plan: Plan::default(),
     };
     let history = engine.run(&setup, &|client| {

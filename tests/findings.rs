@@ -488,6 +488,9 @@ fn nobody_else_is_ever_stuck() {
         ("setnx-expire", "crash-between"),
         ("setnx-expire", "lost-acquire-reply"),
         ("setnx-expire", "cut-off-holder"),
+        ("setnx", "leader-change"),
+        ("consul", "crashed-holder"),
+        ("consul", "leader-change"),
         ("setnx", "missed-wake-up"),
         ("setnx-expire", "missed-wake-up"),
         ("redisson-fair", "dead-fair-waiter"),
@@ -675,4 +678,126 @@ fn a_dead_waiter_is_waited_for_for_eleven_ttls() {
         );
     }
     is_safe("redisson", "dead-fair-waiter");
+}
+
+#[test]
+fn after_a_pause_two_believe_in_a_sessions_lock_and_its_revision_keeps_their_writes_in_order() {
+    for name in ["etcd", "zookeeper", "consul"] {
+        for under in ["gc-pause", "pause-after-check"] {
+            shows(name, under, &["overlap"]);
+            never_shows(
+                name,
+                under,
+                &["double-write", "token-order", "wrong-release"],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_lost_holders_lock_goes_on_after_a_ttl_and_with_a_lock_delay_after_two() {
+    // Whoever watches a record asks at least every 900 ms, and may see its last change so late.
+    let waits = [
+        ("etcd", 29_900..30_100),
+        ("zookeeper", 29_900..30_100),
+        ("consul", 60_000..60_200),
+        ("k8s-lease", 30_000..31_900),
+        ("dynamodb", 30_000..31_900),
+    ];
+    for under in ["cut-off-holder", "crashed-holder", "server-clock-back"] {
+        for (name, expected) in &waits {
+            for run in runs(name, under) {
+                let facts = run.facts();
+                let next = &facts.grants[1];
+                let waited = next.from - facts.grants[0].from;
+                assert_ne!(next.client, NodeId::Client(1));
+                assert!(
+                    expected.contains(&waited),
+                    "waited {waited} ms: fencepost run {name} {under} --seed {}",
+                    run.seed,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_lock_of_a_coordination_server_minds_a_step_of_the_wall_clock() {
+    for name in ["etcd", "zookeeper", "consul", "k8s-lease", "dynamodb"] {
+        is_safe(name, "server-clock-step");
+    }
+}
+
+#[test]
+fn an_old_leader_acts_on_until_its_updates_have_failed_for_the_renew_deadline() {
+    for under in ["gc-pause", "suspended-holder"] {
+        shows("k8s-lease", under, &["double-write", "stale-write"]);
+    }
+    // Where its updates fail while it is awake, it stops in time.
+    is_safe("k8s-lease", "cut-off-holder");
+    is_safe("k8s-lease", "slow-work");
+}
+
+#[test]
+fn asking_ones_own_clock_helps_against_a_pause_and_not_against_a_suspended_machine() {
+    never_shows("dynamodb", "gc-pause", &["stale-write", "double-write"]);
+    shows(
+        "dynamodb",
+        "suspended-holder",
+        &["double-write", "stale-write"],
+    );
+}
+
+#[test]
+fn a_keep_alive_that_is_read_late_counts_as_fresh_with_etcd_and_the_fence_is_for_that() {
+    shows("etcd", "late-acquire-replies", &["overlap"]);
+    never_shows("etcd", "late-acquire-replies", &["double-write"]);
+    is_safe("zookeeper", "late-acquire-replies");
+}
+
+#[test]
+fn a_change_of_the_leader_takes_nobodys_lock_away() {
+    for name in ["etcd", "zookeeper", "k8s-lease"] {
+        for run in runs(name, "leader-change") {
+            let facts = run.facts();
+            let ends = facts.removals.iter().find(|end| end.grant == 0);
+            let replay = format!("fencepost run {name} leader-change --seed {}", run.seed);
+            assert_eq!(ends.map(|end| end.by), Some(NodeId::Client(1)), "{replay}");
+        }
+    }
+    // Consul's holder gives it up all the same, and the lock-delay does the rest.
+    shows("consul", "leader-change", &["stuck"]);
+}
+
+/// The holder is cut off from its lock, and something is wrong with the clock of who waits for it.
+fn cut_off_with_clock(name: &str, kind: scenarios::scenario::FaultKind) -> usize {
+    let mut scenario = scenario("cut-off-holder").expect("a known name");
+    let when = scenarios::scenario::WhenRange::At(0..=0);
+    let wrong = scenarios::scenario::FaultRange { kind, when };
+    scenario.faults.push(wrong);
+    let runs = (0..20).map(|seed| fencepost::run(algorithm(name), &scenario, seed));
+    let overlaps = runs.filter(|run| {
+        let run = run.as_ref().expect("the testbed works");
+        run.verdict.has("overlap")
+    });
+    overlaps.count()
+}
+
+#[test]
+fn a_record_is_watched_by_a_clock_whose_rate_matters_and_whose_time_does_not() {
+    use scenarios::scenario::{FaultKind, Role};
+    let node = Role::Client(2);
+    for by in [-3_600_000, 3_600_000] {
+        let skewed = FaultKind::ClockOffset { node, by: by..=by };
+        assert_eq!(cut_off_with_clock("k8s-lease", skewed), 0);
+    }
+    // Twice as fast, 30 s are over in 15, and the leader stops after 24.
+    let (least, most) = (1_000_000, 1_000_000);
+    let fast = || FaultKind::ClockRate {
+        node,
+        ppm: least..=most,
+    };
+    assert_eq!(cut_off_with_clock("k8s-lease", fast()), 20);
+    // A session is measured by its server.
+    assert_eq!(cut_off_with_clock("zookeeper", fast()), 0);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sim::Software;
 use sim::fault::Point;
 use sim::history::Stored;
 use sim::redis::parts;
@@ -52,7 +53,7 @@ pub enum Family {
     Transactional,
     /// No lock at all.
     LockFree,
-    /// Held as long as a session of a coordination server lives.
+    /// Held on a coordination server, by a session or a record that is kept fresh.
     Session,
 }
 
@@ -97,15 +98,25 @@ pub enum Service {
     Independent(u16),
     /// As independent ones, and the lock asks one after the other.
     InTurn(u16),
+    /// A coordination server.
+    Coordination,
 }
 
 impl Service {
-    /// How many Redis servers that is.
+    /// How many servers that is.
     pub fn servers(self) -> u16 {
         match self {
             Self::None => 0,
-            Self::Redis => 1,
+            Self::Redis | Self::Coordination => 1,
             Self::Independent(servers) | Self::InTurn(servers) => servers,
+        }
+    }
+
+    /// What runs on them.
+    pub fn software(self) -> Software {
+        match self {
+            Self::Coordination => Software::Coordination,
+            _ => Software::Redis,
         }
     }
 }
@@ -125,6 +136,8 @@ pub enum Assumption {
     ClocksDoNotStep,
     /// The clients' wall clocks agree.
     ClientClocksAgree,
+    /// All clocks run at about the same rate.
+    ClocksRunAlike,
     /// No server loses data.
     DataIsKept,
     /// The store checks fences.
@@ -141,6 +154,7 @@ impl Assumption {
             Self::WriteAtOnce => "nothing delays a write after the last look at the lease",
             Self::ClocksDoNotStep => "the servers' clocks do not step",
             Self::ClientClocksAgree => "the clients' wall clocks agree",
+            Self::ClocksRunAlike => "all clocks run at about the same rate",
             Self::DataIsKept => "no server loses data",
             Self::StoreChecks => "the store checks fences",
         }
@@ -188,4 +202,34 @@ fn chosen<T: Ord + Into<String>>(servers: usize, votes: impl Iterator<Item = T>)
     }
     let majority = |(token, votes): (T, usize)| (votes > servers / 2).then(|| token.into());
     counts.into_iter().filter_map(majority).collect()
+}
+
+/// The owner is whoever's token is in the oldest of the keys below this one.
+pub fn owner_by_age(key: &str, servers: &[Shown]) -> Vec<String> {
+    let children = format!("{key}/");
+    let below = servers[0].range(children.clone()..);
+    let below = below.take_while(|(name, _)| name.starts_with(&children));
+    let oldest = below.min_by_key(|(_, stored)| stored.tracked.map(|tracked| tracked.created));
+    oldest
+        .map(|(_, stored)| stored.value.clone())
+        .into_iter()
+        .collect()
+}
+
+/// The owner is whoever's token a key shows that is bound to a session.
+pub fn owner_by_session(key: &str, servers: &[Shown]) -> Vec<String> {
+    let bound = servers[0]
+        .get(key)
+        .filter(|stored| stored.tracked.is_some_and(|t| t.session.is_some()));
+    bound
+        .map(|stored| stored.value.clone())
+        .into_iter()
+        .collect()
+}
+
+/// The owner is whoever's token a record names. Nobody if it names none.
+pub fn owner_in_record(key: &str, servers: &[Shown]) -> Vec<String> {
+    let mut owner = owner_of_key(key, servers);
+    owner.retain(|token| !token.is_empty());
+    owner
 }

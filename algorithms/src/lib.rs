@@ -6,20 +6,27 @@
 //! Deliberately absent: who runs them, what goes wrong, and who is right.
 
 pub mod client;
+pub mod consul;
 pub mod declare;
+pub mod dynamodb;
+pub mod etcd;
 pub mod fenced;
+pub mod k8s_lease;
 pub mod lease;
 pub mod local_mutex;
 pub mod naive;
-pub mod redisson_multi;
+mod observed;
 pub mod redisson;
+pub mod redisson_multi;
 pub mod redlock;
 pub mod redlock_extend;
 pub mod renewing;
 pub mod section;
+mod session;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod tokened;
+pub mod zookeeper;
 
 use async_trait::async_trait;
 
@@ -74,4 +81,9 @@ pub const ALL: &[&dyn Algorithm] = &[
     &redlock::Redlock { checked: false },
     &redlock_extend::RedlockExtend,
     &redisson_multi::RedissonMulti,
+    &etcd::Etcd,
+    &zookeeper::ZooKeeper,
+    &consul::Consul,
+    &k8s_lease::K8sLease,
+    &dynamodb::DynamoDb,
 ];

@@ -367,4 +367,31 @@ mod tests {
         let once = told(&sample::run("redlock", &scenario, 3), &scenario);
         assert_eq!(once, told(&sample::run("redlock", &scenario, 3), &scenario));
     }
+
+    #[test]
+    fn a_record_that_another_takes_is_told_as_taken_over() {
+        let scenario = sample::gc_pause();
+        let text = told(&sample::run("k8s-lease", &scenario, 0), &scenario);
+        let part = "takes lock:1 over from client-1, whose lease it counts as over (grant 1)";
+        assert!(text.contains(part), "{text}");
+        assert!(!text.contains("expires"), "{text}");
+    }
+
+    #[test]
+    fn a_session_that_ends_is_told_and_shown_as_a_lease_that_expires() {
+        let scenario = sample::gc_pause();
+        for name in ["etcd", "zookeeper", "consul"] {
+            let run = sample::run(name, &scenario, 0);
+            let text = told(&run, &scenario);
+            assert!(
+                text.contains("client-1's lease on lock:1 expires"),
+                "{text}"
+            );
+            let picture = crate::timeline::svg(&run, &scenario);
+            assert!(
+                picture.contains("is client-1's (grant 1)"),
+                "{name}: {picture}"
+            );
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub const FILES: &[(&str, &str)] = files![
     "gc-pause",
     "vm-suspend",
     "pause-after-check",
+    "suspended-holder",
     "delayed-write",
     "crashed-holder",
     "crash-between",
@@ -35,6 +36,7 @@ pub const FILES: &[(&str, &str)] = files![
     "fair-clock-skew",
     "skewed-clients",
     "dead-fair-waiter",
+    "leader-change",
     "herd",
     "herd-fine-grained",
 ];

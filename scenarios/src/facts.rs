@@ -456,8 +456,8 @@ impl<'a> Facts<'a> {
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
-    /// The keys that clients ask for. Another key belongs to the lock whose name and a colon it
-    /// begins with, or to nobody.
+    /// The keys that clients ask for. Another key belongs to the lock whose name and a colon or a
+    /// slash it begins with, or to nobody.
     locks: BTreeSet<&'a str>,
     /// Who stored a token first.
     owners: BTreeMap<String, NodeId>,
@@ -524,6 +524,18 @@ impl<'a> Replay<'a> {
                     for lock in self.locks_of(key) {
                         let ended = self.ask(facts, lock, at, index);
                         let Some(by) = *by else { continue };
+                        // Who takes a lapsed lock over in the same command releases nothing.
+                        let takes_over = |grant: &usize| {
+                            let grant = &facts.grants[*grant];
+                            grant.client == by && grant.event == index
+                        };
+                        if self
+                            .held
+                            .get(lock)
+                            .is_some_and(|now| now.iter().any(takes_over))
+                        {
+                            continue;
+                        }
                         facts
                             .removals
                             .extend(ended.into_iter().map(|grant| Removal {
@@ -565,7 +577,7 @@ impl<'a> Replay<'a> {
     fn locks_of(&self, key: &str) -> Vec<&'a str> {
         let owns = |lock: &&str| {
             let rest = key.strip_prefix(*lock);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
         };
         self.locks.iter().copied().filter(owns).collect()
     }

@@ -6,6 +6,7 @@
 
 use std::ops::RangeInclusive;
 
+use algorithms::Service;
 use sim::fault::{Fault, Plan, Planned, When};
 use sim::{Lane, Millis, NodeId, Purpose, Setup};
 
@@ -37,8 +38,9 @@ pub struct DrawnItem {
 const REST: RangeInclusive<Millis> = 0..=100;
 
 impl Instance {
-    /// Draws a scenario for a lock that lives on `servers` servers.
-    pub fn draw(scenario: &Scenario, seed: u64, servers: u16) -> Self {
+    /// Draws a scenario for a lock that needs a service.
+    pub fn draw(scenario: &Scenario, seed: u64, service: Service) -> Self {
+        let servers = service.servers();
         let faults = scenario.faults.iter().enumerate();
         let plan = faults
             .map(|(place, fault)| draw_fault(fault, seed, place, servers))
@@ -51,6 +53,7 @@ impl Instance {
             ends: scenario.ends,
             redis_timeout: scenario.redis_timeout,
             store_timeout: scenario.store_timeout,
+            software: service.software(),
             plan: Plan(plan),
         };
         let work = (0..scenario.clients)

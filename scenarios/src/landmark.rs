@@ -45,6 +45,8 @@ pub enum Landmark {
     WaiterStruck,
     /// A client whose wall clock is wrong waited for a lock that another one held.
     WaitedByWrongClock,
+    /// A server of the lock went down while a section was under way.
+    ServerDownWhileHeld,
 }
 
 impl Landmark {
@@ -62,6 +64,7 @@ impl Landmark {
         Self::ClockSteppedWhileHeld,
         Self::WaiterStruck,
         Self::WaitedByWrongClock,
+        Self::ServerDownWhileHeld,
     ];
 
     /// The name in scenario files.
@@ -79,6 +82,7 @@ impl Landmark {
             Self::ClockSteppedWhileHeld => "clock-stepped-while-held",
             Self::WaiterStruck => "waiter-struck",
             Self::WaitedByWrongClock => "waited-by-wrong-clock",
+            Self::ServerDownWhileHeld => "server-down-while-held",
         }
     }
 
@@ -97,6 +101,7 @@ impl Landmark {
             Self::ClockSteppedWhileHeld => "a lock server's clock stepped while somebody held",
             Self::WaiterStruck => "a fault struck a client that waited for another one",
             Self::WaitedByWrongClock => "a client with a wrong wall clock waited for another one",
+            Self::ServerDownWhileHeld => "a lock server went down while somebody held",
         }
     }
 
@@ -109,16 +114,7 @@ impl Landmark {
             Self::HolderDied => indexed(facts, FIRST).any(|(index, event)| {
                 event.what == What::Crashed && section_at(facts, FIRST, index).is_some()
             }),
-            Self::AcquireUnanswered => facts.events_of(FIRST).any(|event| {
-                matches!(event.what, What::Denied { held: false, .. })
-                    && facts.grants.iter().any(|grant| {
-                        grant.client == FIRST
-                            && facts
-                                .beliefs
-                                .iter()
-                                .all(|belief| belief.token != grant.token)
-                    })
-            }),
+            Self::AcquireUnanswered => acquire_unanswered(facts),
             Self::AnswersAfterLease => answers_after_lease(facts),
             Self::ReleaseUnanswered => release_unanswered(facts),
             Self::WriteAfterLease => write_after_lease(facts),
@@ -137,6 +133,9 @@ impl Landmark {
                 matches!(event.what, What::ClockOffset { .. })
                     && waited(facts, event.node, event.at, facts.history.ended)
             }),
+            Self::ServerDownWhileHeld => {
+                server_event_while_held(facts, |what| matches!(what, What::Crashed))
+            }
         }
     }
 }
@@ -187,6 +186,18 @@ fn work_outlived_lease(facts: &Facts<'_>) -> bool {
         *takes > facts.around.ttl
             && section_at(facts, *node, index).is_some_and(|section| {
                 facts.wanted_by_another(*node, &section.key, *at, *at + *takes)
+            })
+    })
+}
+
+/// A lock that finds out later what it got believes in it then.
+fn acquire_unanswered(facts: &Facts<'_>) -> bool {
+    indexed(facts, FIRST).any(|(index, event)| {
+        matches!(event.what, What::Denied { held: false, .. })
+            && facts.grants.iter().any(|grant| {
+                let mut beliefs = facts.beliefs.iter().filter(|b| b.token == grant.token);
+                grant.client == FIRST
+                    && beliefs.all(|belief| grant.event < index && index < belief.event)
             })
     })
 }

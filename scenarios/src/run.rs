@@ -84,7 +84,7 @@ pub fn run(
     engine: &dyn Engine,
 ) -> Result<Run, Failed> {
     let declaration = algorithm.declares();
-    let instance = Instance::draw(scenario, seed, declaration.service.servers());
+    let instance = Instance::draw(scenario, seed, declaration.service);
     let retry = &scenario.retry;
     let history = engine.run(&instance.setup, &|client| {
         let items = instance.work[usize::from(client.number()) - 1].clone();

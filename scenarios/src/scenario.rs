@@ -272,6 +272,22 @@ impl FaultKind {
         }
     }
 
+    /// Why it happens to no quorum, if it strikes the servers of the lock.
+    fn why_redis_alone(&self) -> Option<String> {
+        let on_lock = |role: &Role| matches!(role, Role::Lock | Role::LockServer(_));
+        let why = match self {
+            Self::Restart {
+                node,
+                data: Data::Lost,
+                ..
+            } if on_lock(node) => "it lives on a quorum, which keeps its data",
+            Self::Flush { node } if on_lock(node) => "its servers know no FLUSHALL",
+            Self::Evict { node } if on_lock(node) => "its servers evict nothing",
+            _ => return None,
+        };
+        Some(why.into())
+    }
+
     /// How long it can go on, the last segment that it delays included; or how far it can step;
     /// or by how much it can prolong a lease of `ttl`.
     pub fn longest(&self, ttl: Millis) -> Millis {
@@ -341,7 +357,11 @@ impl Scenario {
                 }
                 _ => None,
             });
-            missing.or_else(|| match fault.when {
+            let of_redis = || {
+                let is_coordination = declaration.service == Service::Coordination;
+                is_coordination.then(|| fault.kind.why_redis_alone())?
+            };
+            missing.or_else(of_redis).or_else(|| match fault.when {
                 WhenRange::Point {
                     point: Point::AcquireSent,
                     ..

@@ -152,6 +152,7 @@ impl Told {
         let after = after.map(|(value, deadline)| Stored {
             value: value.into(),
             deadline,
+            tracked: None,
         });
         let (key, place) = (self.key.clone(), (server, self.key.clone()));
         let before = match after.clone() {

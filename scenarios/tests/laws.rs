@@ -1,7 +1,7 @@
 //! What must hold of every lock whatever goes wrong, from reasoning alone. A breach is a bug of
 //! the testbed or of the lock's code, never a finding.
 
-use algorithms::{Algorithm, Family, Settings};
+use algorithms::{Algorithm, Assumption, Family, Settings};
 use scenarios::scenario::{FaultKind, FaultRange, Role, WhenRange};
 use scenarios::work::{Counter, Payout, WorkKind};
 use scenarios::{Run, Scenario, run};
@@ -204,6 +204,19 @@ fn in_trouble_every_lock_keeps_the_laws_of_its_family() {
                             "lost-update",
                         ],
                     ),
+                    // A session that ends takes nothing from anybody else, and revisions grow, also
+                    // over the end of the session. A key that was not given back may be taken up
+                    // again under its revision, which a strict store refuses.
+                    Family::Session => {
+                        never(&run, &["wrong-release"]);
+                        if declaration.assumes.contains(&Assumption::StoreChecks) {
+                            never(&run, &["double-write", "token-order"]);
+                        }
+                        // A lock-delay comes after the end of the session.
+                        if algorithm.name() != "consul" {
+                            never(&run, &["stuck"]);
+                        }
+                    }
                     family => panic!("no law for {family:?}"),
                 }
             }

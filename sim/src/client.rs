@@ -15,6 +15,7 @@ use redis::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::coordination;
 use crate::engine::stock;
 use crate::fault::Point;
 use crate::history::What;
@@ -50,6 +51,7 @@ pub enum StoreError {
 pub(crate) struct Connections {
     redis: Vec<Option<Open>>,
     store: Option<StoreConnection>,
+    pub(crate) coordination: Option<coordination::Connection>,
     attempt: Option<Attempt>,
     opened: u64,
 }
@@ -82,6 +84,7 @@ impl Connections {
         Self {
             redis,
             store: None,
+            coordination: None,
             attempt: None,
             opened: 0,
         }
@@ -211,7 +214,8 @@ impl Client {
     }
 
     /// Begins an attempt to acquire: [`Point::AcquireSent`] is reached once the first request
-    /// to every Redis server has been written to its socket, or cannot be any more.
+    /// to every server has been written to its socket, or cannot be any more. To a coordination
+    /// server that is the first request that puts something.
     pub fn begin_attempt(&self, section: u32) {
         with(|world| {
             let waiting = vec![true; usize::from(world.setup.servers)];

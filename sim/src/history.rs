@@ -51,6 +51,18 @@ pub struct Stored {
     pub value: String,
     /// When it expires, on the server's wall clock in milliseconds since 1970.
     pub deadline: Option<Millis>,
+    /// What a coordination server keeps beside it; Redis nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracked: Option<Tracked>,
+}
+
+/// What a coordination server keeps of a key, beside its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Tracked {
+    /// The revision that created it.
+    pub created: u64,
+    /// The session that it is bound to.
+    pub session: Option<u64>,
 }
 
 /// Why a section ended without its item being done.
@@ -224,17 +236,17 @@ pub enum What {
         why: GaveUp,
     },
 
-    /// A Redis server executed a command.
+    /// A server of the lock executed a command.
     Executed {
         /// Whose.
         by: NodeId,
         /// The command's name.
         command: &'static str,
     },
-    /// A key of a Redis server changed.
+    /// A key of a server of the lock changed.
     Changed {
-        /// Whose command did it; nobody's when it expired, was evicted, or was flushed by
-        /// somebody who is no client.
+        /// Whose command did it; nobody's when it expired, with a session or by itself, was evicted,
+        /// or was flushed by somebody who is no client.
         by: Option<NodeId>,
         /// The key.
         key: String,

@@ -1,11 +1,11 @@
-//! Deterministic worlds: nodes, clocks, a network, Redis servers and a fenced store.
+//! Deterministic worlds: nodes, clocks, a network, the lock's servers and a fenced store.
 //!
 //! A [`Setup`] goes into an [`Engine`](engine::Engine), together with the program that every
 //! client runs, and a [`History`] comes out. The same setup and program give the same history,
 //! byte for byte, on every machine. Nothing here knows what a lock is.
 //!
 //! ```
-//! use sim::{Setup, engine::{Engine, Event}, fault::Plan};
+//! use sim::{Setup, Software, engine::{Engine, Event}, fault::Plan};
 //!
 //! let setup = Setup {
 //!     seed: 4711,
@@ -15,6 +15,7 @@
 //!     ends: 60_000,
 //!     redis_timeout: 1_000,
 //!     store_timeout: 5_000,
+//!     software: Software::Redis,
 //!     plan: Plan::default(),
 //! };
 //! let history = Event.run(&setup, &|client| {
@@ -32,6 +33,7 @@
 
 mod client;
 pub mod clock;
+pub mod coordination;
 pub mod engine;
 pub mod fault;
 pub mod history;
@@ -49,7 +51,7 @@ pub mod weather;
 mod world;
 
 pub use client::{Client, Elapsed, RedisHandle, Spawned, StoreError};
-pub use engine::Setup;
+pub use engine::{Setup, Software};
 pub use history::History;
 pub use lanes::{Lane, Purpose};
 pub use listener::RedisListener;

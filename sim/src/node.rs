@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum NodeId {
     /// A client: it takes locks and works under them.
     Client(u16),
-    /// A Redis server that locks live on.
+    /// A server that locks live on, whatever software it runs.
     Lock(u16),
     /// The store that the locks protect.
     Store,

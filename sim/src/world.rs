@@ -26,7 +26,7 @@ use crate::redis::Machine;
 use crate::store::Table;
 use crate::timers::Timers;
 use crate::trace::{Fold, Step};
-use crate::{Millis, NodeId};
+use crate::{Millis, NodeId, coordination};
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -89,6 +89,8 @@ pub(crate) struct Node {
     pub(crate) expiry: Option<Waker>,
     /// What the store holds, likewise.
     pub(crate) table: Rc<RefCell<Table>>,
+    /// What a coordination server holds. It stands for a quorum, and loses nothing.
+    pub(crate) coordination: Rc<RefCell<coordination::Machine>>,
     /// Resets that wait until the node has run.
     pub(crate) waiting_resets: Vec<turmoil_net::Packet>,
     spawned: u64,
@@ -207,6 +209,7 @@ impl World {
             connections: Connections::new(setup.servers),
             machine: Rc::default(),
             expiry: None,
+            coordination: Rc::default(),
             table: Rc::default(),
             waiting_resets: Vec::new(),
             spawned: 0,

@@ -48,6 +48,7 @@ fn noted_on(
         ends: 500_000,
         redis_timeout: 1_000,
         store_timeout: 1_000,
+        software: sim::Software::Redis,
         plan: Plan(
             planned
                 .map(|(when, fault)| Planned { fault, when })

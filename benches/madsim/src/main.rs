@@ -14,7 +14,7 @@ use madsim::net::{TcpListener, TcpStream};
 use madsim::runtime::Runtime;
 use sim::engine::{Engine, Event};
 use sim::fault::Plan;
-use sim::{NodeId, Setup};
+use sim::{NodeId, Setup, Software};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 #[global_allocator]
@@ -84,6 +84,7 @@ fn event() {
         ends: u64::MAX,
         redis_timeout: 1_000,
         store_timeout: 5_000,
+        software: Software::Redis,
         plan: Plan::default(),
     };
     let history = Event.run(&setup, &|client| {

@@ -155,6 +155,13 @@ impl Teller<'_> {
             self.push(until, removal.event, weight, text);
             return;
         }
+        if let Some(next) = self.takeover_of(grant, until) {
+            let text = format!(
+                "{} takes {key} over from {client}, whose lease it counts as over (grant {number})",
+                next.client
+            );
+            return self.push(until, next.event, Weight::Notable, text);
+        }
         // What happened at that instant, if not the passing of time?
         let event = facts
             .history
@@ -208,6 +215,26 @@ impl Teller<'_> {
             text += &format!(", and {client} still believes that it holds the lock");
         }
         self.push(until, event, weight, text);
+    }
+
+    /// The grant whose command replaced this one's token by its own.
+    fn takeover_of(&self, grant: &Grant, until: Millis) -> Option<&Grant> {
+        let replaces = |next: &&Grant| {
+            let event = self.facts.history.events.get(next.event);
+            let Some(What::Changed {
+                before: Some(before),
+                after: Some(after),
+                ..
+            }) = event.map(|event| &event.what)
+            else {
+                return false;
+            };
+            next.from == until
+                && next.key == grant.key
+                && before.value == grant.token
+                && after.value == next.token
+        };
+        self.facts.grants.iter().find(replaces)
     }
 
     fn events(&mut self) {

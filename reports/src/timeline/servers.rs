@@ -2,7 +2,7 @@
 
 use algorithms::declare::owners;
 use sim::clock::Clock;
-use sim::history::{Event, What};
+use sim::history::{Event, Stored, What};
 use sim::{Millis, NodeId};
 
 use super::canvas::{Align, Area, BLACK, Canvas, OTHERS, RED, SMALL, WHITE, colour_of};
@@ -67,6 +67,21 @@ impl Picture<'_> {
 
     /// How a key of a server changed over the run.
     fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
+        let is_tracked = |event: &Event| {
+            matches!(
+                &event.what,
+                What::Changed {
+                    after: Some(Stored {
+                        tracked: Some(_),
+                        ..
+                    }),
+                    ..
+                }
+            )
+        };
+        if self.facts.events_of(NodeId::Lock(server)).any(is_tracked) {
+            return self.granted(wanted);
+        }
         let mut all = Vec::new();
         let mut now: Vec<Now> = Vec::new();
         let mut clock = Clock::default();
@@ -122,6 +137,20 @@ impl Picture<'_> {
         }
         all.extend(now.into_iter().map(|now| now.over(None, &clock)));
         all
+    }
+
+    /// A coordination server's keys say more than who holds, so its lane shows the grants.
+    fn granted(&self, wanted: &str) -> Vec<Kept> {
+        let grants = self.facts.grants.iter().enumerate();
+        let of_key = grants.filter(|(_, grant)| grant.key == wanted);
+        let kept = of_key.map(|(place, grant)| Kept {
+            token: grant.token.clone(),
+            by: Some(grant.client),
+            from: grant.from,
+            until: grant.until,
+            expired: !self.facts.removals.iter().any(|end| end.grant == place),
+        });
+        kept.collect()
     }
 
     pub(super) fn server(&self, canvas: &mut Canvas<'_>, server: u16, area: Area) {

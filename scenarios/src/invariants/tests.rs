@@ -581,6 +581,19 @@ mod token_order {
                 .about("lock:2")
                 .takes_fenced(B, "b", 5),
         );
+        accepts(
+            &TokenOrder,
+            "the same grant, taken up again by its holder",
+            Told::of_one()
+                .takes_fenced(A, "a", 3)
+                .at(1_000)
+                .releasing(A, 1)
+                .release_ended(A, Release::Unknown)
+                .released(A)
+                .at(2_000)
+                .asks(A)
+                .leased(A, "a", Some(3)),
+        );
         accepts(&TokenOrder, "no fences", succeeded());
     }
 

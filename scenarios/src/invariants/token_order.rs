@@ -27,12 +27,13 @@ impl Invariant for TokenOrder {
             .collect();
         fenced.sort_by_key(|(key, number, ..)| (*key, *number));
         let mut breaches = Vec::new();
-        let mut highest: Option<(&String, u64)> = None;
+        let mut highest: Option<(&String, u64, u32)> = None;
         for (key, number, fence, belief) in fenced {
-            let older = highest
-                .filter(|(other, _)| *other == key)
-                .map(|(_, fence)| fence);
-            if let Some(older) = older.filter(|older| fence <= *older) {
+            let older = highest.filter(|(other, ..)| *other == key);
+            // Whoever is still granted and comes back under the same fence is in order.
+            let breach =
+                older.filter(|(_, older, of)| fence < *older || (fence == *older && number != *of));
+            if let Some((_, older, _)) = breach {
                 breaches.push(Violation {
                     invariant: self.name(),
                     at: belief.from,
@@ -43,7 +44,11 @@ impl Invariant for TokenOrder {
                     ),
                 });
             }
-            highest = Some((key, older.unwrap_or(0).max(fence)));
+            let (mut most, mut of) = (fence, number);
+            if let Some((_, older, older_of)) = older.filter(|(_, older, _)| *older > fence) {
+                (most, of) = (older, older_of);
+            }
+            highest = Some((key, most, of));
         }
         breaches
     }

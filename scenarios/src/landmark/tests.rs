@@ -338,18 +338,22 @@ fn cut_outlived_lease() {
 }
 
 #[test]
-fn data_lost_and_clock_stepped_while_held() {
+fn what_happens_to_a_server_counts_while_somebody_holds() {
     let lost = Landmark::DataLostWhileHeld;
     let stepped = Landmark::ClockSteppedWhileHeld;
     reached(lost, "held", contended().loses_data(1));
     reached(lost, "flushed", contended().emptied(1, What::Flushed));
     reached(lost, "evicted", contended().emptied(1, What::Evicted));
     reached(stepped, "held", contended().clock_steps(1, -1));
+    let down = Landmark::ServerDownWhileHeld;
+    reached(down, "held", contended().crashes(NodeId::Lock(1)));
+    missed(down, "its holder died", contended().crashes(A));
     missed(lost, "the clock", contended().clock_steps(1, -1));
     missed(stepped, "the data", contended().loses_data(1));
     for (landmark, told) in [
         (lost, contended().releasing(A, 1).loses_data(1)),
         (stepped, contended().releasing(A, 1).clock_steps(1, 5)),
+        (down, contended().releasing(A, 1).crashes(NodeId::Lock(1))),
         (lost, Told::of_one().asks(A).loses_data(1)),
         (stepped, Told::of_one().asks(A).clock_steps(1, 5)),
     ] {

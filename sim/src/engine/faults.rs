@@ -7,7 +7,7 @@ use crate::history::What;
 use crate::redis::Cause;
 use crate::weather::Kind;
 use crate::world::{self, DueWhat, World, with};
-use crate::{Millis, NodeId, redis};
+use crate::{Millis, NodeId, Software, redis};
 
 /// What an engine does for the faults. Links are the world's business, see [`World::hold`]
 /// and its neighbours.
@@ -41,6 +41,7 @@ pub(super) trait Ground {
         self.settle();
         let fault = with(|world| {
             let fault = world.setup.plan.0[place].fault.clone();
+            world.refuse_what_no_quorum_does(&fault);
             let first = fault.nodes().next().map_or(0, |node| world.index(node));
             world.record(first, What::Struck { fault: place });
             world.active += 1;
@@ -289,6 +290,24 @@ fn worsen(place: usize, a: &[NodeId], b: &[NodeId], kind: Kind) {
 }
 
 impl World {
+    /// A coordination server loses no data, and nobody empties it.
+    fn refuse_what_no_quorum_does(&self, fault: &Fault) {
+        let on_lock = fault.nodes().any(|node| matches!(node, NodeId::Lock(_)));
+        let loses = matches!(
+            fault,
+            Fault::Restart {
+                data: Data::Lost,
+                ..
+            } | Fault::Flush { .. }
+                | Fault::Evict { .. }
+        );
+        assert!(
+            self.setup.software == Software::Redis || !on_lock || !loses,
+            "a coordination server keeps its data: no {} for it",
+            fault.kind()
+        );
+    }
+
     /// Changes a node's clock, and when its timers are due.
     fn set_clock(&mut self, node: usize, change: impl FnOnce(&mut Clock, Millis)) {
         let now = self.now;

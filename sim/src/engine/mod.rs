@@ -21,7 +21,7 @@ pub use stock::Turmoil;
 use crate::fault::Plan;
 use crate::history::What;
 use crate::world::{Tag, with};
-use crate::{Client, History, Millis, NodeId, redis, store};
+use crate::{Client, History, Millis, NodeId, coordination, redis, store};
 
 /// One world before it starts.
 #[derive(Debug, Clone)]
@@ -30,18 +30,30 @@ pub struct Setup {
     pub seed: u64,
     /// How many clients there are.
     pub clients: u16,
-    /// How many independent Redis servers there are.
+    /// How many servers of the lock there are. Redis servers know nothing of each other.
     pub servers: u16,
     /// The one-way delay of a segment between two nodes, in milliseconds.
     pub latency: RangeInclusive<Millis>,
     /// When the run ends at the latest.
     pub ends: Millis,
-    /// How long a client waits for Redis, connecting included.
+    /// How long a client waits for a server of the lock, connecting included.
     pub redis_timeout: Millis,
     /// How long a client waits for the store, connecting included.
     pub store_timeout: Millis,
+    /// What runs on the servers of the lock.
+    pub software: Software,
     /// What goes wrong.
     pub plan: Plan,
+}
+
+/// What runs on the servers of the lock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Software {
+    /// Redis.
+    #[default]
+    Redis,
+    /// A [coordination server](crate::coordination).
+    Coordination,
 }
 
 impl Setup {
@@ -143,7 +155,13 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
                 with(|world| world.nodes[node].done = true);
             })
         }
-        NodeId::Lock(_) => Box::pin(redis::node::serve(node, id, machine)),
+        NodeId::Lock(_) => match with(|world| world.setup.software) {
+            Software::Redis => Box::pin(redis::node::serve(node, id, machine)),
+            Software::Coordination => {
+                let machine = with(|world| Rc::clone(&world.nodes[node].coordination));
+                Box::pin(coordination::node::serve(node, id, machine))
+            }
+        },
         NodeId::Store => Box::pin(store::node::serve(node, table)),
     }
 }

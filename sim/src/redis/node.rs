@@ -178,6 +178,7 @@ fn stored(entry: Entry) -> Stored {
     Stored {
         value: entry.value.to_text(),
         deadline: entry.deadline,
+        tracked: None,
     }
 }
 

@@ -10,7 +10,7 @@ use sim::engine::{ALL, Engine, Event};
 use sim::fault::{Fault, Plan, Planned, Point, When};
 use sim::history::What;
 use sim::store::{Guard, Operation, Reply, Request};
-use sim::{Client, History, Millis, NodeId, Setup, StoreError};
+use sim::{Client, History, Millis, NodeId, Setup, Software, StoreError};
 
 pub const LOCK: NodeId = NodeId::Lock(1);
 pub const FIRST: NodeId = NodeId::Client(1);
@@ -118,6 +118,7 @@ pub fn world(clients: u16, servers: u16, faults: &[(When, Fault)]) -> Setup {
         ends: 60_000,
         redis_timeout: 1_000,
         store_timeout: 1_000,
+        software: Software::Redis,
         plan: Plan(
             planned
                 .map(|(when, fault)| Planned { fault, when })
