@@ -32,6 +32,7 @@ fn setup(clients: u16) -> Setup {
         seed: 1,
         clients,
         servers: 1,
+        deployment: sim::redis::Deployment::default(),
         latency: 1..=5,
         ends: u64::MAX,
         redis_timeout: 1_000,

@@ -119,6 +119,7 @@ fn waiting(engine: &dyn Engine, clients: u16, ends: u64) -> usize {
         seed: 1,
         clients,
         servers: 1,
+        deployment: sim::redis::Deployment::default(),
         latency: 1..=5,
         ends,
         redis_timeout: 1_000,

@@ -184,7 +184,13 @@ impl Wire {
     /// if the other end is gone.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<()>> {
         let full = self.session.output.len() >= ENOUGH;
-        let told = self.open && self.session.poll_messages(wall(), context).is_ready();
+        let told = match self.session.poll_messages(wall(), context) {
+            Poll::Ready(goes_on) if self.open => {
+                self.open = goes_on;
+                true
+            }
+            _ => false,
+        };
         if self.session.listens() && self.session.output.len() > UNREAD {
             return Poll::Ready(None);
         }

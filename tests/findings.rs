@@ -801,3 +801,107 @@ fn a_record_is_watched_by_a_clock_whose_rate_matters_and_whose_time_does_not() {
     // A session is measured by its server.
     assert_eq!(cut_off_with_clock("zookeeper", fast()), 0);
 }
+
+#[test]
+fn after_a_failover_before_replication_two_clients_hold_a_lock() {
+    let under = "failover-before-replication";
+    for name in ["naive", "tokened", "sentinel", "sentinel-wait-elsewhere"] {
+        shows(name, under, &["overlap", "stale-write", "lost-update"]);
+    }
+    is_safe("sentinel-wait", under);
+}
+
+#[test]
+fn wait_helps_only_where_the_replica_that_acknowledged_is_promoted() {
+    is_safe("sentinel-wait", "failover-to-acked-replica");
+    is_safe("tokened", "failover-to-acked-replica");
+    let stale = "failover-to-stale-replica";
+    shows(
+        "sentinel-wait",
+        stale,
+        &["overlap", "stale-write", "lost-update"],
+    );
+}
+
+/// `failover-before-replication` with another comparator.
+fn failed_over(name: &str, comparator: &str) -> impl Iterator<Item = Run> {
+    let overrides = [("comparator".to_owned(), comparator.to_owned())];
+    let under = "failover-before-replication";
+    let scenario = builtin::get(under, &overrides)
+        .expect("a known name")
+        .expect("a good scenario");
+    let name = algorithm(name);
+    (SEEDS.from..SEEDS.from + SEEDS.count)
+        .map(move |seed| fencepost::run(name, &scenario, seed).expect("the testbed works"))
+        .filter(|run| !run.verdict.vacuous)
+}
+
+#[test]
+fn a_failover_hands_out_the_same_fence_twice_and_neither_comparator_helps() {
+    let mut twice = 0;
+    let (mut refused, mut double) = (0, 0);
+    for comparator in ["strict", "at-least"] {
+        for run in failed_over("fenced", comparator) {
+            let facts = run.facts();
+            let first = facts.beliefs.iter().find(|b| b.client == NodeId::Client(1));
+            let first = first.expect("client-1 holds when the master dies");
+            let same = facts
+                .beliefs
+                .iter()
+                .any(|belief| belief.client != first.client && belief.fence == first.fence);
+            twice += u32::from(same);
+            if comparator == "strict" {
+                // Whoever writes second is refused; if that is the new holder, unjustly.
+                assert!(!run.verdict.has("double-write"), "seed {}", run.seed);
+                refused += u32::from(run.verdict.has("refused-holder"));
+            } else {
+                assert!(!run.verdict.has("refused-holder"), "seed {}", run.seed);
+                double += u32::from(run.verdict.has("double-write"));
+            }
+        }
+    }
+    assert!(twice >= 100, "the same fence twice in {twice} of 120 runs");
+    assert!(
+        refused >= 20,
+        "strict refuses the new holder in {refused} of 60 runs"
+    );
+    assert!(
+        double > 0,
+        "at-least lets the old holder write after the new one"
+    );
+}
+
+#[test]
+fn an_isolated_master_grants_what_is_thrown_away_later() {
+    shows("tokened", "isolated-master", &["overlap", "paid-twice"]);
+    is_safe("sentinel-wait", "isolated-master");
+    for run in runs("tokened", "isolated-master").take(10) {
+        let events = &run.history.events;
+        let follows = events.iter().find(|event| {
+            event.node == NodeId::Lock(1) && matches!(event.what, What::Follows { .. })
+        });
+        let follows = follows.expect("it is corrected when the partition ends");
+        let facts = run.facts();
+        let granted = |client| {
+            let grants = facts.grants.iter();
+            grants
+                .filter(|g| g.client == NodeId::Client(client) && g.from < follows.at)
+                .count()
+        };
+        assert!(granted(1) >= 2 && granted(2) >= 1, "seed {}", run.seed);
+    }
+}
+
+#[test]
+fn after_a_failover_the_counter_of_fences_goes_back() {
+    shows(
+        "fenced",
+        "counter-rollback",
+        &["token-order", "refused-holder"],
+    );
+    let went_back = runs("fenced", "counter-rollback").filter(|run| {
+        let fences: Vec<_> = run.facts().beliefs.iter().filter_map(|b| b.fence).collect();
+        fences.windows(2).any(|pair| pair[1] + 1 < pair[0])
+    });
+    assert!(went_back.count() >= 20);
+}

@@ -94,6 +94,13 @@ pub enum Service {
     None,
     /// One Redis server.
     Redis,
+    /// A master with replicas, which clients follow.
+    Replicated {
+        /// How many copy it.
+        replicas: u16,
+        /// How many watch over it.
+        sentinels: u16,
+    },
     /// Redis servers that know nothing of each other.
     Independent(u16),
     /// As independent ones, and the lock asks one after the other.
@@ -108,6 +115,7 @@ impl Service {
         match self {
             Self::None => 0,
             Self::Redis | Self::Coordination => 1,
+            Self::Replicated { replicas, .. } => 1 + replicas,
             Self::Independent(servers) | Self::InTurn(servers) => servers,
         }
     }
@@ -140,6 +148,8 @@ pub enum Assumption {
     ClocksRunAlike,
     /// No server loses data.
     DataIsKept,
+    /// No replica becomes the master that has not copied everything.
+    NoFailover,
     /// The store checks fences.
     StoreChecks,
 }
@@ -156,6 +166,7 @@ impl Assumption {
             Self::ClientClocksAgree => "the clients' wall clocks agree",
             Self::ClocksRunAlike => "all clocks run at about the same rate",
             Self::DataIsKept => "no server loses data",
+            Self::NoFailover => "no replica is promoted that lacks a write",
             Self::StoreChecks => "the store checks fences",
         }
     }

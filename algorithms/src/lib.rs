@@ -22,6 +22,7 @@ pub mod redlock;
 pub mod redlock_extend;
 pub mod renewing;
 pub mod section;
+pub mod sentinel;
 mod session;
 pub mod setnx;
 pub mod setnx_expire;
@@ -86,4 +87,13 @@ pub const ALL: &[&dyn Algorithm] = &[
     &consul::Consul,
     &k8s_lease::K8sLease,
     &dynamodb::DynamoDb,
+    &sentinel::Sentinel {
+        waits: sentinel::Waits::Never,
+    },
+    &sentinel::Sentinel {
+        waits: sentinel::Waits::Here,
+    },
+    &sentinel::Sentinel {
+        waits: sentinel::Waits::Elsewhere,
+    },
 ];

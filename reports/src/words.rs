@@ -90,6 +90,9 @@ pub fn nodes(nodes: &[NodeId]) -> String {
         {
             format!("lock-{first} to lock-{last}")
         }
+        [NodeId::Sentinel(1), .., NodeId::Sentinel(last)] if usize::from(*last) == nodes.len() => {
+            "the sentinels".into()
+        }
         _ => list(nodes),
     }
 }
@@ -169,6 +172,7 @@ fn doing(fault: &Fault) -> String {
         } => {
             let with = match data {
                 Data::Kept => "with its data",
+                Data::OnDisk => "with what is on its disk",
                 Data::Lost => "without its data",
             };
             let back = if *after == 0 {

@@ -37,6 +37,13 @@ pub const FILES: &[(&str, &str)] = files![
     "skewed-clients",
     "dead-fair-waiter",
     "leader-change",
+    "power-loss-everysec",
+    "power-loss-always",
+    "failover-before-replication",
+    "failover-to-acked-replica",
+    "failover-to-stale-replica",
+    "isolated-master",
+    "counter-rollback",
     "herd",
     "herd-fine-grained",
 ];

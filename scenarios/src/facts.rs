@@ -27,6 +27,9 @@ pub struct Circumstances {
     pub ends: Millis,
     /// How many Redis servers the lock lives on.
     pub servers: u16,
+    /// Whether they are a master, the first one, and its replicas. Then whoever is a master grants,
+    /// and that may be two.
+    pub replicated: bool,
     /// Who holds a key; `None` when the lock records its grants itself.
     pub holders: Option<Holders>,
     /// Whether the algorithm promises first come, first served.
@@ -464,6 +467,9 @@ struct Replay<'a> {
     /// What every server stores, expired keys included until they are deleted.
     stored: Vec<Shown>,
     clocks: Vec<Clock>,
+    /// Which servers show what they store: all, or of a master and its replicas the masters.
+    leads: Vec<bool>,
+    alive: Vec<bool>,
     /// The grants in force, by key: places in the list of grants.
     held: BTreeMap<String, Vec<usize>>,
     /// Grants by their tokens.
@@ -486,6 +492,10 @@ impl<'a> Replay<'a> {
             owners: BTreeMap::new(),
             stored: vec![Shown::new(); servers],
             clocks: vec![Clock::default(); servers],
+            leads: (0..servers)
+                .map(|server| server == 0 || !around.replicated)
+                .collect(),
+            alive: vec![true; servers],
             held: BTreeMap::new(),
             known: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -546,6 +556,18 @@ impl<'a> Replay<'a> {
                             }));
                     }
                 }
+                (NodeId::Lock(server), turn @ (What::Promoted | What::Follows { .. })) => {
+                    self.expire_until(facts, at, index);
+                    self.leads[usize::from(*server) - 1] = *turn == What::Promoted;
+                    self.ask_all(facts, at, index);
+                }
+                (NodeId::Lock(server), life @ (What::Crashed | What::Started))
+                    if self.around.replicated =>
+                {
+                    self.expire_until(facts, at, index);
+                    self.alive[usize::from(*server) - 1] = *life == What::Started;
+                    self.ask_all(facts, at, index);
+                }
                 (client, What::Crashed) if self.around.holders.is_none() => {
                     // A lock that lives in the process dies with it.
                     for grant in &mut facts.grants {
@@ -586,6 +608,32 @@ impl<'a> Replay<'a> {
     /// hidden already when the clock last changed, the answer is the time of that change.
     fn hidden_from(&self, server: usize, stored: &Stored) -> Option<Millis> {
         Some(self.clocks[server].wall_shows(stored.deadline? + 1))
+    }
+
+    /// Whether clients can be shown what a server stores. A master that is down still counts, for
+    /// it may come back with it, until there is another one.
+    fn shows(&self, server: usize) -> bool {
+        let mut others = self.leads.iter().zip(&self.alive);
+        self.leads[server]
+            && (!self.around.replicated
+                || self.alive[server]
+                || !others.any(|(leads, alive)| *leads && *alive))
+    }
+
+    /// Who holds `key` at a time. Of two masters either may say so.
+    fn holders(&self, holders: Holders, key: &str, at: Millis) -> Vec<String> {
+        let shown = self.shown(key, at);
+        if !self.around.replicated {
+            return holders(key, &shown);
+        }
+        let masters = (0..shown.len()).filter(|server| self.shows(*server));
+        let mut all: Vec<String> = Vec::new();
+        for token in masters.flat_map(|server| holders(key, &shown[server..=server])) {
+            if !all.contains(&token) {
+                all.push(token);
+            }
+        }
+        all
     }
 
     /// What every server shows at a time of `key` and of the keys that begin with it.
@@ -636,7 +684,7 @@ impl<'a> Replay<'a> {
         let Some(holders) = self.around.holders else {
             return Vec::new();
         };
-        let holders = holders(key, &self.shown(key, at));
+        let holders = self.holders(holders, key, at);
         let mut ended = self.held.remove(key).unwrap_or_default();
         let mut now = Vec::new();
         for token in &holders {

@@ -38,17 +38,21 @@ pub struct DrawnItem {
 const REST: RangeInclusive<Millis> = 0..=100;
 
 impl Instance {
-    /// Draws a scenario for a lock that needs a service.
+    /// Draws a scenario for a lock that needs `service`.
     pub fn draw(scenario: &Scenario, seed: u64, service: Service) -> Self {
-        let servers = service.servers();
+        let (servers, deployment) = scenario.servers(service);
+        let sentinels = deployment.sentinel_count();
         let faults = scenario.faults.iter().enumerate();
         let plan = faults
-            .map(|(place, fault)| draw_fault(fault, seed, place, servers))
+            .map(|(place, fault)| {
+                draw_fault(fault, seed, place, |role| role.nodes(servers, sentinels))
+            })
             .collect();
         let setup = Setup {
             seed,
             clients: scenario.clients,
             servers,
+            deployment,
             latency: scenario.latency.clone(),
             ends: scenario.ends,
             redis_timeout: scenario.redis_timeout,
@@ -95,7 +99,12 @@ fn draw_work(scenario: &Scenario, seed: u64, client: u16) -> Vec<DrawnItem> {
     items.collect()
 }
 
-fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Planned {
+fn draw_fault(
+    fault: &FaultRange,
+    seed: u64,
+    place: usize,
+    nodes: impl Fn(&Role) -> Vec<NodeId>,
+) -> Planned {
     let draw = |which: u64, range: &RangeInclusive<Millis>| {
         Lane::new(seed, Purpose::Faults, (place as u64) << 8 | which).within(range)
     };
@@ -104,7 +113,6 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
         let width = range.end().abs_diff(*range.start());
         range.start() + draw(length, &(0..=width)) as i64
     };
-    let nodes = |role: &Role| role.nodes(servers);
     let drawn = match &fault.kind {
         FaultKind::Pause { node, lasts } => Fault::Pause {
             nodes: nodes(node),
@@ -166,6 +174,11 @@ fn draw_fault(fault: &FaultRange, seed: u64, place: usize, servers: u16) -> Plan
         FaultKind::DropReplies { to, from, lasts } => Fault::DropReplies {
             a: nodes(to),
             b: nodes(from),
+            lasts: draw(length, lasts),
+        },
+        FaultKind::Failover { node } => Fault::Failover { nodes: nodes(node) },
+        FaultKind::ReplicaLag { node, lasts } => Fault::ReplicaLag {
+            nodes: nodes(node),
             lasts: draw(length, lasts),
         },
         FaultKind::Flush { node } => Fault::Flush { nodes: nodes(node) },

@@ -6,9 +6,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use sim::fault::Point;
-use sim::history::{Event, Release, What};
+use sim::history::{Event, Release, Stored, What};
 use sim::{Millis, NodeId};
 
 use crate::facts::{Facts, Grant, Section};
@@ -47,6 +49,12 @@ pub enum Landmark {
     WaitedByWrongClock,
     /// A server of the lock went down while a section was under way.
     ServerDownWhileHeld,
+    /// A replica took the place of the master while a section was under way.
+    MasterReplacedWhileHeld,
+    /// A replica took the place of the master that did not hold what the master held.
+    FailoverLostWrites,
+    /// A replica became a master while the old one was up and still thought that it was it.
+    TwoMasters,
 }
 
 impl Landmark {
@@ -65,6 +73,9 @@ impl Landmark {
         Self::WaiterStruck,
         Self::WaitedByWrongClock,
         Self::ServerDownWhileHeld,
+        Self::MasterReplacedWhileHeld,
+        Self::FailoverLostWrites,
+        Self::TwoMasters,
     ];
 
     /// The name in scenario files.
@@ -83,6 +94,9 @@ impl Landmark {
             Self::WaiterStruck => "waiter-struck",
             Self::WaitedByWrongClock => "waited-by-wrong-clock",
             Self::ServerDownWhileHeld => "server-down-while-held",
+            Self::MasterReplacedWhileHeld => "master-replaced-while-held",
+            Self::FailoverLostWrites => "failover-lost-writes",
+            Self::TwoMasters => "two-masters",
         }
     }
 
@@ -102,6 +116,9 @@ impl Landmark {
             Self::WaiterStruck => "a fault struck a client that waited for another one",
             Self::WaitedByWrongClock => "a client with a wrong wall clock waited for another one",
             Self::ServerDownWhileHeld => "a lock server went down while somebody held",
+            Self::MasterReplacedWhileHeld => "a replica became the master while somebody held",
+            Self::FailoverLostWrites => "a replica that lacked a write became the master",
+            Self::TwoMasters => "a replica became the master while the old one went on as one",
         }
     }
 
@@ -134,8 +151,13 @@ impl Landmark {
                     && waited(facts, event.node, event.at, facts.history.ended)
             }),
             Self::ServerDownWhileHeld => {
-                server_event_while_held(facts, |what| matches!(what, What::Crashed))
+                server_event_while_held(facts, |what| *what == What::Crashed)
             }
+            Self::MasterReplacedWhileHeld => {
+                server_event_while_held(facts, |what| *what == What::Promoted)
+            }
+            Self::FailoverLostWrites => failover_lost_writes(facts),
+            Self::TwoMasters => two_masters(facts),
         }
     }
 }
@@ -308,6 +330,57 @@ fn waited(facts: &Facts<'_>, client: NodeId, from: Millis, until: Millis) -> boo
         };
         ask.client == client && from <= until && facts.grants.iter().any(held)
     })
+}
+
+fn failover_lost_writes(facts: &Facts<'_>) -> bool {
+    let mut stored = BTreeMap::<NodeId, BTreeMap<&str, &Stored>>::new();
+    let mut master = NodeId::Lock(1);
+    for Event { node, what, .. } in &facts.history.events {
+        match what {
+            What::Changed { key, after, .. } => {
+                let keys = stored.entry(*node).or_default();
+                match after {
+                    Some(after) => keys.insert(key, after),
+                    None => keys.remove(key.as_str()),
+                };
+            }
+            What::DataLost => {
+                stored.remove(node);
+            }
+            What::Promoted => {
+                let of = |server| stored.get(&server).cloned().unwrap_or_default();
+                if of(*node) != of(master) {
+                    return true;
+                }
+                master = *node;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+fn two_masters(facts: &Facts<'_>) -> bool {
+    let mut masters = BTreeMap::from([(NodeId::Lock(1), true)]);
+    for Event { node, what, .. } in &facts.history.events {
+        match what {
+            What::Promoted => {
+                if masters.values().any(|alive| *alive) {
+                    return true;
+                }
+                masters.insert(*node, true);
+            }
+            What::Follows { .. } => {
+                masters.remove(node);
+            }
+            What::Crashed | What::Started => {
+                let alive = *what == What::Started;
+                masters.entry(*node).and_modify(|was| *was = alive);
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 fn server_event_while_held(facts: &Facts<'_>, which: impl Fn(&What) -> bool) -> bool {

@@ -85,6 +85,8 @@ pub fn run(
 ) -> Result<Run, Failed> {
     let declaration = algorithm.declares();
     let instance = Instance::draw(scenario, seed, declaration.service);
+    let replicated = instance.setup.deployment.is_replicated();
+    let begin = if replicated { SETTLED } else { 0 };
     let retry = &scenario.retry;
     let history = engine.run(&instance.setup, &|client| {
         let items = instance.work[usize::from(client.number()) - 1].clone();
@@ -94,7 +96,7 @@ pub fn run(
         let mut worker = algorithm.start(client.clone());
         Box::pin(async move {
             client
-                .sleep(STAGGER * (Millis::from(client.number()) - 1))
+                .sleep(begin + STAGGER * (Millis::from(client.number()) - 1))
                 .await;
             let mut section = 0;
             for DrawnItem {
@@ -130,7 +132,8 @@ pub fn run(
     let around = Circumstances {
         ttl: scenario.lock.ttl,
         ends: scenario.ends,
-        servers: declaration.service.servers(),
+        servers: instance.setup.servers,
+        replicated,
         holders: declaration.holders,
         ordered: declaration.ordered,
     };
@@ -150,6 +153,9 @@ pub fn run(
 /// Client-1 asks at 0 ms, client-k so much later than the one before, so that the client
 /// that faults name holds first.
 const STAGGER: Millis = 20;
+
+/// By when replicas have copied their master and sentinels know of them, so that clients may begin.
+const SETTLED: Millis = 1_000;
 
 /// Which invariants a scenario's runs are judged by: the general ones and its work's own, and
 /// `unfair` if the algorithm promises order.

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use algorithms::{Declaration, Service, Settings};
 use sim::engine::Engine;
 use sim::fault::{Data, Point};
+use sim::redis::{Deployment, Persistence, Sentinels, Shape};
 use sim::{Millis, NodeId, weather};
 
 use crate::landmark::Landmark;
@@ -27,6 +28,10 @@ pub struct Scenario {
     pub seeds: Option<u64>,
     /// How many clients there are.
     pub clients: u16,
+    /// How the Redis servers are set up, where that is the subject.
+    pub redis: Option<RedisShape>,
+    /// What they write to disk.
+    pub persistence: Persistence,
     /// One-way delays.
     pub latency: RangeInclusive<Millis>,
     /// When a run ends at the latest.
@@ -52,6 +57,23 @@ pub struct Scenario {
     /// What is expected of whom.
     pub expect: Vec<Expectation>,
 }
+
+/// How the Redis servers of a scenario are set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedisShape {
+    /// One server.
+    Single,
+    /// A master and its replicas.
+    Replicated {
+        /// How many copy it.
+        replicas: u16,
+        /// Who watches over it.
+        sentinels: Sentinels,
+    },
+}
+
+/// For how long a server must be silent to be taken for dead, where a scenario does not say it.
+const DOWN_AFTER: Millis = 2_000;
 
 /// A fault before it is drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +194,18 @@ pub enum FaultKind {
         /// For how long.
         lasts: RangeInclusive<Millis>,
     },
+    /// See [`sim::fault::Fault::Failover`].
+    Failover {
+        /// The master that is replaced.
+        node: Role,
+    },
+    /// See [`sim::fault::Fault::ReplicaLag`].
+    ReplicaLag {
+        /// Which servers.
+        node: Role,
+        /// For how long.
+        lasts: RangeInclusive<Millis>,
+    },
     /// See [`sim::fault::Fault::Flush`].
     Flush {
         /// Which servers.
@@ -214,6 +248,10 @@ pub enum Role {
     Lock,
     /// One of them, counted from one.
     LockServer(u16),
+    /// Every sentinel.
+    Sentinels,
+    /// One of them, counted from one.
+    Sentinel(u16),
     /// The store.
     Store,
 }
@@ -232,12 +270,14 @@ pub struct Expectation {
 }
 
 impl Role {
-    /// The nodes of a world with so many lock servers.
-    pub fn nodes(self, servers: u16) -> Vec<NodeId> {
+    /// The nodes of a world with so many lock servers and sentinels.
+    pub fn nodes(self, servers: u16, sentinels: u16) -> Vec<NodeId> {
         match self {
             Self::Client(number) => vec![NodeId::Client(number)],
             Self::Lock => (1..=servers).map(NodeId::Lock).collect(),
             Self::LockServer(number) => vec![NodeId::Lock(number)],
+            Self::Sentinels => (1..=sentinels).map(NodeId::Sentinel).collect(),
+            Self::Sentinel(number) => vec![NodeId::Sentinel(number)],
             Self::Store => vec![NodeId::Store],
         }
     }
@@ -253,6 +293,8 @@ impl FaultKind {
             | Self::ClockOffset { node, .. }
             | Self::Crash { node }
             | Self::PowerLoss { node }
+            | Self::Failover { node }
+            | Self::ReplicaLag { node, .. }
             | Self::Flush { node }
             | Self::Evict { node }
             | Self::Restart { node, .. }
@@ -297,6 +339,7 @@ impl FaultKind {
             | Self::Hold { lasts, .. }
             | Self::Refuse { lasts, .. }
             | Self::OneWay { lasts, .. }
+            | Self::ReplicaLag { lasts, .. }
             | Self::DropReplies { lasts, .. } => *lasts.end(),
             Self::Restart { after, .. } => *after.end(),
             Self::ClockStep { by, .. } => by.start().unsigned_abs().max(by.end().unsigned_abs()),
@@ -313,6 +356,7 @@ impl FaultKind {
             }
             Self::Crash { .. }
             | Self::PowerLoss { .. }
+            | Self::Failover { .. }
             | Self::Flush { .. }
             | Self::Evict { .. }
             | Self::Reset { .. }
@@ -346,11 +390,54 @@ impl Scenario {
         })
     }
 
+    /// How many Redis servers a lock has here that needs `service`, and how they are set up. One
+    /// that needs one server also runs on a master with replicas.
+    pub fn servers(&self, service: Service) -> (u16, Deployment) {
+        let (servers, shape) = match (service, self.redis) {
+            (
+                Service::Redis | Service::Replicated { .. },
+                Some(RedisShape::Replicated {
+                    replicas,
+                    sentinels,
+                }),
+            ) => (1 + replicas, Shape::Replicated(sentinels)),
+            (Service::Replicated { sentinels, .. }, _) => {
+                let sentinels = Sentinels {
+                    number: sentinels,
+                    down_after: DOWN_AFTER,
+                };
+                (service.servers(), Shape::Replicated(sentinels))
+            }
+            _ => (service.servers(), Shape::Independent),
+        };
+        let persistence = self.persistence;
+        (servers, Deployment { shape, persistence })
+    }
+
     /// What the scenario asks of an algorithm that it does not have.
     fn beyond(&self, declaration: &Declaration) -> Option<String> {
-        let servers = declaration.service.servers();
+        let (servers, deployment) = self.servers(declaration.service);
+        let misfit = match (self.redis, declaration.service) {
+            (Some(_), Service::None) => Some("it lives on no Redis server"),
+            (Some(_), Service::Independent(_)) => {
+                Some("it needs servers that know nothing of each other")
+            }
+            (Some(RedisShape::Single), Service::Replicated { .. }) => {
+                Some("it needs a master with replicas")
+            }
+            _ => None,
+        };
+        if let Some(misfit) = misfit {
+            return Some(misfit.into());
+        }
         self.faults.iter().find_map(|fault| {
             let missing = fault.kind.roles().into_iter().find_map(|role| match role {
+                Role::Sentinels if deployment.sentinel_count() == 0 => {
+                    Some("no sentinel watches over it".into())
+                }
+                Role::Sentinel(number) if deployment.sentinel_count() < number => {
+                    Some(format!("no sentinel-{number} watches over it"))
+                }
                 Role::Lock if servers == 0 => Some("it lives on no server".into()),
                 Role::LockServer(number) if servers < number => {
                     Some(format!("it does not use lock-{number}"))

@@ -55,6 +55,13 @@ impl Told {
         Self::of(5, Some(owner_by_majority))
     }
 
+    /// Of a lock on a master, which is server 1, and two replicas.
+    pub(crate) fn of_replicated() -> Self {
+        let mut told = Self::of(3, Some(owner_of_key));
+        told.around.replicated = true;
+        told
+    }
+
     /// Of a lock that lives in the process.
     pub(crate) fn of_none() -> Self {
         Self::of(0, None)
@@ -67,6 +74,7 @@ impl Told {
                 ttl: TTL,
                 ends: 400_000,
                 servers,
+                replicated: false,
                 holders,
                 ordered: false,
             },
@@ -371,6 +379,29 @@ impl Told {
     pub(crate) fn loses_data(mut self, server: u16) -> Self {
         self.stored.retain(|(of, _), _| *of != server);
         self.event(NodeId::Lock(server), What::DataLost)
+    }
+
+    /// A replica copies a client's token from its master.
+    pub(crate) fn copies(mut self, server: u16, token: &str) -> Self {
+        let wall = self.clocks.entry(server).or_default().wall(self.now);
+        self.changes(server, None, Some((token, Some(wall + TTL))))
+    }
+
+    pub(crate) fn promotes(self, server: u16) -> Self {
+        self.event(NodeId::Lock(server), What::Promoted)
+    }
+
+    pub(crate) fn follows(self, server: u16, master: u16) -> Self {
+        let master = NodeId::Lock(master).to_string();
+        self.event(NodeId::Lock(server), What::Follows { master })
+    }
+
+    pub(crate) fn server_dies(self, server: u16) -> Self {
+        self.event(NodeId::Lock(server), What::Crashed)
+    }
+
+    pub(crate) fn server_starts(self, server: u16) -> Self {
+        self.event(NodeId::Lock(server), What::Started)
     }
 
     /// Every key of a server is taken away, by no client.

@@ -21,6 +21,8 @@ fn scenario(name: &str, work: &'static dyn WorkKind, faults: Vec<FaultRange>) ->
         reaches: None,
         seeds: None,
         clients: 3,
+        redis: None,
+        persistence: sim::redis::Persistence::default(),
         latency: 1..=8,
         ends: 120_000,
         retry: 50..=150,

@@ -1,11 +1,13 @@
 //! Scenario files: every built-in one loads, and a bad one gets an error that points at the
 //! right line, says why, and what would be right.
 
+use algorithms::Service;
 use miette::Diagnostic;
 use proptest::prelude::*;
-use scenarios::scenario::{FaultKind, Role, WhenRange};
+use scenarios::scenario::{FaultKind, RedisShape, Role, WhenRange};
 use scenarios::{BadScenario, Scenario, builtin, load};
 use sim::fault::{KINDS, Point};
+use sim::redis::Sentinels;
 
 const FILE: &str = r#"name = "test"
 title = "A test"
@@ -1017,4 +1019,126 @@ proptest! {
     ) {
         load_and_show(FILE, &[(key, value)]);
     }
+}
+
+/// Says in [world] what Redis is like.
+fn with_redis(redis: &str) -> String {
+    format!("clients = 3\nredis = {redis}")
+}
+
+#[test]
+fn a_replicated_redis_says_how_many_replicas_and_sentinels_it_has() {
+    let replicated = r#"{ shape = "replicated", replicas = 2, sentinels = 3, down_after = "2s" }"#;
+    let scenario = loaded(&changed("clients = 3", &with_redis(replicated)));
+    let (number, down_after) = (3, 2_000);
+    let shape = RedisShape::Replicated {
+        replicas: 2,
+        sentinels: Sentinels { number, down_after },
+    };
+    assert_eq!(scenario.redis, Some(shape));
+    assert_eq!(scenario.servers(Service::Redis).0, 3);
+    assert_eq!(scenario.servers(Service::Independent(5)).0, 5);
+    assert_eq!(loaded(FILE).servers(Service::Redis).0, 1);
+    let own = Service::Replicated {
+        replicas: 1,
+        sentinels: 3,
+    };
+    assert_eq!(loaded(FILE).servers(own).0, 2);
+
+    for (redis, at, what) in [
+        (
+            r#"{ shape = "cluster" }"#,
+            r#""cluster""#,
+            "no shape of Redis",
+        ),
+        (
+            r#"{ shape = "single", replicas = 1 }"#,
+            "1",
+            "only a replicated Redis",
+        ),
+        (r#"{ sentinels = 1 }"#, "1", "only a replicated Redis"),
+        (
+            r#"{ persistence = "rdb" }"#,
+            r#""rdb""#,
+            "no way of writing to disk",
+        ),
+        (
+            r#"{ shape = "replicated", replicas = 0, sentinels = 0 }"#,
+            "0",
+            "replicas must be at least 1",
+        ),
+        (
+            r#"{ shape = "replicated", replicas = 1, sentinels = 0, down_after = "1s" }"#,
+            r#""1s""#,
+            "nobody watches",
+        ),
+    ] {
+        let text = changed("clients = 3", &with_redis(redis));
+        let bad = refused(&text, &[]);
+        assert!(bad.to_string().contains(what), "{what} in {bad:?}");
+        assert_eq!(points_at(&bad, &text).1, at, "{bad:?}");
+    }
+    for (redis, missing) in [
+        (r#"{ shape = "replicated", sentinels = 0 }"#, "replicas"),
+        (r#"{ shape = "replicated", replicas = 1 }"#, "sentinels"),
+        (
+            r#"{ shape = "replicated", replicas = 1, sentinels = 1 }"#,
+            "down_after",
+        ),
+    ] {
+        let text = changed("clients = 3", &with_redis(redis));
+        let bad = refused(&text, &[]);
+        assert!(bad.to_string().contains(missing), "{missing} in {bad:?}");
+        assert_eq!(points_at(&bad, &text).1, redis);
+        assert!(help(&bad).contains("down_after = \"2s\""), "{bad:?}");
+    }
+}
+
+#[test]
+fn replicas_fail_only_where_there_are_some() {
+    for fault in [
+        "kind = \"failover\"\nnode = \"lock-1\"\nat = \"1s\"",
+        "kind = \"replica-lag\"\nnode = \"lock-2\"\nlasts = \"1s\"\nat = \"1s\"",
+    ] {
+        let text = with_fault(fault);
+        let bad = refused(&text, &[]);
+        assert!(
+            bad.to_string().contains("needs a Redis with replicas"),
+            "{bad:?}"
+        );
+        let redis = with_redis("{ shape = \"replicated\", replicas = 1, sentinels = 0 }");
+        let text = text.replacen("clients = 3", &redis, 1);
+        assert_eq!(loaded(&text).faults.len(), 1);
+    }
+    let disk =
+        "kind = \"restart\"\nnode = \"client-1\"\nafter = \"1s\"\ndata = \"on-disk\"\nat = \"1s\"";
+    let bad = refused(&with_fault(disk), &[]);
+    assert!(bad.to_string().contains("only Redis servers"), "{bad:?}");
+}
+
+#[test]
+fn a_lock_meets_a_replicated_redis_unless_it_needs_something_else() {
+    let redis = with_redis("{ shape = \"replicated\", replicas = 1, sentinels = 0 }");
+    let scenario = loaded(&changed("clients = 3", &redis));
+    for (name, reason) in [
+        ("local-mutex", Some("it lives on no Redis server")),
+        ("naive", None),
+        ("fenced", None),
+        ("sentinel", None),
+        (
+            "redlock",
+            Some("it needs servers that know nothing of each other"),
+        ),
+    ] {
+        let algorithm = algorithms::ALL.iter().find(|a| a.name() == name).unwrap();
+        let said = scenario.not_applicable(&algorithm.declares(), &sim::engine::Event);
+        assert_eq!(said.as_deref(), reason, "{name}");
+    }
+    let fault = "kind = \"pause\"\nnode = \"sentinel-1\"\nlasts = \"1s\"\nat = \"1s\"";
+    let naive = algorithms::ALL
+        .iter()
+        .find(|a| a.name() == "naive")
+        .unwrap();
+    let said = loaded(&with_fault(fault)).not_applicable(&naive.declares(), &sim::engine::Event);
+    assert_eq!(said.unwrap(), "no sentinel-1 watches over it");
 }

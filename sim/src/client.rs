@@ -19,6 +19,7 @@ use crate::coordination;
 use crate::engine::stock;
 use crate::fault::Point;
 use crate::history::What;
+use crate::master;
 use crate::net::{Meter, Stream};
 use crate::store::{self, Frames};
 use crate::world::{self, Sleep, Tag, World, with};
@@ -173,14 +174,17 @@ impl Client {
         format!("{}:{bits:016x}", self.node())
     }
 
-    /// How many Redis servers there are.
+    /// How many Redis servers there are for it: a master and its replicas count as one.
     pub fn servers(&self) -> usize {
-        with(|world| usize::from(world.setup.servers))
+        with(|world| usize::from(world.setup.deployment.seen(world.setup.servers)))
     }
 
     /// The connection to a Redis server, counted from zero: `lock-1` is server 0. Opened when
     /// it is first needed, kept after a time-out, and opened again when it was dropped. Every
     /// request is given the setup's `redis_timeout`.
+    ///
+    /// Where a master has replicas, server 0 is whoever is the master when the connection is
+    /// opened. It is also opened anew after a time-out, and when a write was refused by a replica.
     pub fn redis(&self, server: usize) -> RedisHandle {
         RedisHandle {
             client: *self,
@@ -218,7 +222,8 @@ impl Client {
     /// server that is the first request that puts something.
     pub fn begin_attempt(&self, section: u32) {
         with(|world| {
-            let waiting = vec![true; usize::from(world.setup.servers)];
+            let servers = world.setup.deployment.seen(world.setup.servers);
+            let waiting = vec![true; usize::from(servers)];
             let attempt = Attempt {
                 section,
                 waiting,
@@ -362,7 +367,11 @@ pub struct RedisHandle {
 }
 
 impl RedisHandle {
-    async fn request<T, F>(self, send: impl FnOnce(MultiplexedConnection) -> F) -> RedisResult<T>
+    async fn request<T, F>(
+        self,
+        send: impl FnOnce(MultiplexedConnection) -> F,
+        refuses: impl FnOnce(&T) -> bool,
+    ) -> RedisResult<T>
     where
         F: Future<Output = RedisResult<T>>,
     {
@@ -373,9 +382,25 @@ impl RedisHandle {
             open.meter.armed.store(true, Ordering::Relaxed);
             send(open.connection).await
         });
-        answer
-            .await
-            .unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+        let answer = answer.await;
+        let gives_up = match &answer {
+            Err(Elapsed) => with(|world| world.setup.deployment.is_replicated()),
+            Ok(Ok(answer)) => refuses(answer),
+            Ok(Err(error)) => master::is_refused(error),
+        };
+        if gives_up {
+            self.forget();
+        }
+        answer.unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    }
+
+    /// The connection is no longer the one that is used.
+    fn forget(self) {
+        let dropped = with(|world| {
+            let connections = &mut world.nodes[self.client.tag.node].connections;
+            connections.redis[self.server].take()
+        });
+        drop(dropped);
     }
 
     async fn open(self) -> RedisResult<Open> {
@@ -386,7 +411,8 @@ impl RedisHandle {
         if let Some(open) = with(|world| world.nodes[tag.node].connections.redis[server].clone()) {
             return Ok(open);
         }
-        let stream = Stream::connect(tag.node, NodeId::Lock(server as u16 + 1)).await?;
+        let peer = self.client.find(server).await?;
+        let stream = Stream::connect(tag.node, peer).await?;
         let meter = Arc::new(Meter {
             node: tag.node,
             server,
@@ -418,15 +444,20 @@ impl RedisHandle {
             });
             drop(dropped);
         });
-        Ok(open)
+        let checked = self.client.check_role(&open.connection).await;
+        if checked.is_err() {
+            self.forget();
+        }
+        checked.map(|()| open)
     }
 }
 
 impl ConnectionLike for RedisHandle {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(self.request(move |mut connection| async move {
-            connection.send_packed_command(command).await
-        }))
+        Box::pin(self.request(
+            move |mut connection| async move { connection.send_packed_command(command).await },
+            master::is_refusal,
+        ))
     }
 
     fn req_packed_commands<'a>(
@@ -435,11 +466,14 @@ impl ConnectionLike for RedisHandle {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        Box::pin(self.request(move |mut connection| async move {
-            connection
-                .send_packed_commands(pipeline, offset, count)
-                .await
-        }))
+        Box::pin(self.request(
+            move |mut connection| async move {
+                connection
+                    .send_packed_commands(pipeline, offset, count)
+                    .await
+            },
+            |answers: &Vec<Value>| answers.iter().any(master::is_refusal),
+        ))
     }
 
     fn get_db(&self) -> i64 {

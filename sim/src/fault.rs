@@ -137,6 +137,8 @@ impl fmt::Display for Point {
 pub enum Data {
     /// Everything it had.
     Kept,
+    /// What a Redis server had written to its disk; see [`Persistence`](crate::redis::Persistence).
+    OnDisk,
     /// Nothing.
     Lost,
 }
@@ -275,16 +277,18 @@ pub enum Fault {
         /// By how many milliseconds.
         by: i64,
     },
-    /// A replica takes the place of the master.
+    /// An operator lets a replica take the place of the master. Where there are sentinels one of
+    /// them is asked to do it, as by SENTINEL FAILOVER; without them it is done at once.
     Failover {
         /// The master.
         nodes: Nodes,
     },
-    /// Replicas hear of writes later.
+    /// Replicas fall behind: what their master sends waits in their sockets, and they tell it
+    /// nothing. When it ends they copy it, unless they have been promoted meanwhile: then it is lost.
     ReplicaLag {
         /// The replicas.
         nodes: Nodes,
-        /// By how much.
+        /// For how long.
         lasts: Millis,
     },
     /// Somebody who is no client runs FLUSHALL. A server that stands still executes it when it
@@ -318,8 +322,8 @@ pub const KINDS: &[(&str, bool)] = &[
     ("clock-step", true),
     ("clock-rate", true),
     ("clock-offset", true),
-    ("failover", false),
-    ("replica-lag", false),
+    ("failover", true),
+    ("replica-lag", true),
     ("flush", true),
     ("evict", true),
 ];

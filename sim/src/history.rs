@@ -99,6 +99,13 @@ pub enum What {
     Crashed,
     /// A server's keys are gone with its process.
     DataLost,
+    /// A Redis server is a master from now on.
+    Promoted,
+    /// A Redis server is a replica from now on, or of another master.
+    Follows {
+        /// The master, as it was told.
+        master: String,
+    },
     /// Somebody who is no client runs FLUSHALL on a server: its keys go next.
     Flushed,
     /// A server needs memory: its keys go next.
@@ -246,7 +253,7 @@ pub enum What {
     /// A key of a server of the lock changed.
     Changed {
         /// Whose command did it; nobody's when it expired, with a session or by itself, was evicted,
-        /// or was flushed by somebody who is no client.
+        /// was flushed by somebody who is no client, or was copied from a master.
         by: Option<NodeId>,
         /// The key.
         key: String,

@@ -11,6 +11,7 @@
 //!     seed: 4711,
 //!     clients: 1,
 //!     servers: 1,
+//!     deployment: sim::redis::Deployment::default(),
 //!     latency: 1..=5,
 //!     ends: 60_000,
 //!     redis_timeout: 1_000,
@@ -34,11 +35,13 @@
 mod client;
 pub mod clock;
 pub mod coordination;
+mod dial;
 pub mod engine;
 pub mod fault;
 pub mod history;
 mod lanes;
 mod listener;
+mod master;
 mod net;
 mod node;
 #[doc(hidden)]

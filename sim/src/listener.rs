@@ -21,7 +21,6 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::NodeId;
 use crate::client::Client;
 use crate::engine::stock;
 use crate::net::Stream;
@@ -46,7 +45,7 @@ impl Client {
     /// When the server cannot be reached, or drops the connection.
     pub async fn listen(&self, server: usize) -> RedisResult<RedisListener> {
         let node = self.tag.node;
-        let stream = Stream::connect(node, NodeId::Lock(server as u16 + 1)).await?;
+        let stream = Stream::connect(node, self.find(server).await?).await?;
         let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
         let (sender, pushed) = unbounded_channel();
         // The crate's own time-out would wait on tokio's clock.
@@ -56,6 +55,7 @@ impl Client {
         let (connection, driver) =
             MultiplexedConnection::new_with_config(&info, stream, config).await?;
         world::spawn(node, driver);
+        self.check_role(&connection).await?;
         Ok(RedisListener {
             client: *self,
             connection,

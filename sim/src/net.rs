@@ -39,6 +39,7 @@ pub(crate) fn owner(address: IpAddr) -> (usize, u32) {
 fn port(node: NodeId) -> u16 {
     match node {
         NodeId::Store => 5432,
+        NodeId::Sentinel(_) => 26379,
         NodeId::Lock(_) | NodeId::Client(_) => 6379,
     }
 }

@@ -11,6 +11,8 @@ pub enum NodeId {
     Client(u16),
     /// A server that locks live on, whatever software it runs.
     Lock(u16),
+    /// A sentinel: it watches over a master and its replicas.
+    Sentinel(u16),
     /// The store that the locks protect.
     Store,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for NodeId {
         match self {
             Self::Client(number) => write!(f, "client-{number}"),
             Self::Lock(number) => write!(f, "lock-{number}"),
+            Self::Sentinel(number) => write!(f, "sentinel-{number}"),
             Self::Store => f.write_str("store"),
         }
     }
@@ -44,8 +47,9 @@ impl<'de> Deserialize<'de> for NodeId {
         let number = |prefix| name.strip_prefix(prefix)?.parse().ok();
         let client = || number("client-").map(Self::Client);
         let lock = || number("lock-").map(Self::Lock);
+        let sentinel = || number("sentinel-").map(Self::Sentinel);
         let store = || (name == "store").then_some(Self::Store);
-        let node = client().or_else(lock).or_else(store);
+        let node = client().or_else(lock).or_else(sentinel).or_else(store);
         node.ok_or_else(|| serde::de::Error::custom(format!("there is no node `{name}`")))
     }
 }

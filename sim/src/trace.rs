@@ -222,6 +222,7 @@ fn number(node: NodeId) -> u32 {
         NodeId::Client(number) => 1 << 16 | u32::from(number),
         NodeId::Lock(number) => 2 << 16 | u32::from(number),
         NodeId::Store => 3 << 16,
+        NodeId::Sentinel(number) => 4 << 16 | u32::from(number),
     }
 }
 

@@ -23,6 +23,7 @@ use crate::fault::{Point, When};
 use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
+use crate::redis::disk::Disk;
 use crate::store::Table;
 use crate::timers::Timers;
 use crate::trace::{Fold, Step};
@@ -56,6 +57,10 @@ pub(crate) struct World {
     pub(crate) striking: VecDeque<usize>,
     /// Faults that have struck and are not over.
     pub(crate) active: usize,
+    /// Where the name of the master leads that an operator moves, counted from one.
+    pub(crate) master: u16,
+    /// An operator wants the sentinels to promote a replica.
+    pub(crate) forced: bool,
     pub(crate) due: BinaryHeap<Due>,
     pub(crate) timers: Timers,
     pushed: u64,
@@ -87,6 +92,12 @@ pub(crate) struct Node {
     pub(crate) machine: Rc<RefCell<Machine>>,
     /// Wakes a Redis server's background expiry when it has to look again.
     pub(crate) expiry: Option<Waker>,
+    /// What a Redis server has written to its disk.
+    pub(crate) disk: Disk,
+    /// Wakes a replica's link when it has to follow another master, or may read again.
+    pub(crate) follower: Option<Waker>,
+    /// The faults that make a replica fall behind, by their place in the plan.
+    pub(crate) lags: BTreeSet<usize>,
     /// What the store holds, likewise.
     pub(crate) table: Rc<RefCell<Table>>,
     /// What a coordination server holds. It stands for a quorum, and loses nothing.
@@ -191,7 +202,9 @@ impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let clients = (1..=setup.clients).map(NodeId::Client);
         let servers = (1..=setup.servers).map(NodeId::Lock);
-        let ids = clients.chain(servers).chain([NodeId::Store]);
+        let sentinels = (1..=setup.deployment.sentinel_count()).map(NodeId::Sentinel);
+        let ids = clients.chain(servers).chain(sentinels);
+        let ids = ids.chain([NodeId::Store]);
         let nodes = ids.enumerate().map(|(index, id)| Node {
             id,
             incarnation: 0,
@@ -206,24 +219,38 @@ impl World {
             clock: Clock::default(),
             lane: Lane::new(setup.seed, Purpose::Client, index as u64),
             reached: BTreeMap::new(),
-            connections: Connections::new(setup.servers),
+            connections: Connections::new(setup.deployment.seen(setup.servers)),
             machine: Rc::default(),
             expiry: None,
             coordination: Rc::default(),
+            disk: Disk::default(),
+            follower: None,
+            lags: BTreeSet::new(),
             table: Rc::default(),
             waiting_resets: Vec::new(),
             spawned: 0,
         });
+        let nodes: Vec<_> = nodes.collect();
+        if setup.deployment.is_replicated() {
+            let replicas = nodes
+                .iter()
+                .filter(|node| matches!(node.id, NodeId::Lock(2..)));
+            for replica in replicas {
+                replica.machine.borrow_mut().start_as_replica_of("lock-1");
+            }
+        }
         Self {
             setup: setup.clone(),
             now: 0,
-            nodes: nodes.collect(),
+            nodes,
             history: History::default(),
             fold: Fold::new(),
             net: Net::new(setup),
             stock: None,
             striking: VecDeque::new(),
             active: 0,
+            master: 1,
+            forced: false,
             due: BinaryHeap::new(),
             timers: Timers::default(),
             pushed: 0,
@@ -235,6 +262,9 @@ impl World {
         match id {
             NodeId::Client(number) => usize::from(number) - 1,
             NodeId::Lock(number) => usize::from(self.setup.clients + number) - 1,
+            NodeId::Sentinel(number) => {
+                usize::from(self.setup.clients + self.setup.servers + number) - 1
+            }
             NodeId::Store => self.nodes.len() - 1,
         }
     }

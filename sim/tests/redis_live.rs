@@ -385,3 +385,202 @@ fn commands_have_the_arities_and_kinds_of_a_real_server() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     println!("{count} commands compared");
 }
+
+/// A master and its replica: the real ones, and the simulated ones.
+struct Pair {
+    real: [Server; 2],
+    simulated: [Machine; 2],
+    /// The connections that are open, by their names.
+    open: Vec<(String, Peer, Connection)>,
+    frozen: bool,
+}
+
+/// What a server says when its master's stream has reached it.
+const LINKED: &str = "master_link_status:up";
+
+impl Pair {
+    fn start() -> Self {
+        let real = [Server::start(), Server::start()];
+        let follow = format!("REPLICAOF 127.0.0.1 {}", real[0].port);
+        let (mut master, mut replica) = (real[0].connect(), real[1].connect());
+        assert_eq!(
+            master.ask(&words("CONFIG SET repl-diskless-sync-delay 0")),
+            "+OK\r\n"
+        );
+        assert_eq!(replica.ask(&words(&follow)), "+OK\r\n");
+        let linked = (0..500).any(|_| {
+            pause(20);
+            let info = replica.ask(&words("INFO replication"));
+            info.windows(LINKED.len())
+                .any(|part| part == LINKED.as_bytes())
+        });
+        assert!(linked, "the replica does not reach its master");
+        // Its first acknowledgement makes it count.
+        pause(1_200);
+        let mut simulated = [Machine::new(), Machine::new()];
+        let host = &words("REPLICAOF lock-1 6379");
+        let asked = simulated[1].execute(host, &mut Connection::new(1), wall());
+        assert_eq!(asked, Reply::OK);
+        let mut pair = Self {
+            real,
+            simulated,
+            open: Vec::new(),
+            frozen: false,
+        };
+        pair.carry();
+        pair
+    }
+
+    /// Lets the stream reach the replicas.
+    fn carry(&mut self) {
+        if !self.frozen {
+            pause(50);
+            let [master, replica] = &mut self.simulated;
+            master.carry_to(replica, wall());
+        }
+    }
+
+    /// Stops one of the real processes, or lets it go on.
+    fn signal(&mut self, which: usize, signal: &str) {
+        let process = self.real[which].process.id().to_string();
+        let sent = Command::new("kill").args([signal, &process]).status();
+        assert!(sent.expect("kill is there").success());
+        pause(50);
+    }
+
+    /// One command over a connection, which is opened when it is first named, to the master (`m`)
+    /// or the replica (`r`). Both must say the same.
+    #[track_caller]
+    fn ask(&mut self, connection: &str, command: &str) -> String {
+        self.ask_words(connection, &words(command))
+    }
+
+    #[track_caller]
+    fn ask_words(&mut self, connection: &str, request: &[Bytes]) -> String {
+        let which = usize::from(connection.starts_with('r'));
+        let place = self.open.iter().position(|(name, ..)| name == connection);
+        let place = place.unwrap_or_else(|| {
+            let number = 10 + self.open.len() as u64;
+            let peer = self.real[which].connect();
+            let opened = (connection.to_owned(), peer, Connection::new(number));
+            self.open.push(opened);
+            self.open.len() - 1
+        });
+        let (_, peer, simulated) = &mut self.open[place];
+        let real = peer.ask(request);
+        let machine = &mut self.simulated[which];
+        let mut reply = machine.execute(request, simulated, wall());
+        if reply == Reply::Blocked {
+            let over = machine.next_timeout().expect("it does not wait for ever");
+            machine.time_out(over + 1);
+            let messages = machine.take_messages();
+            reply = messages.into_iter().next().expect("its answer").1;
+        }
+        let mut said = bytes::BytesMut::new();
+        sim::redis::encode(&reply, simulated.protocol, &mut said);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(text(&said), text(&real), "{connection}: {request:?}");
+        self.carry();
+        text(&said)
+    }
+}
+
+#[test]
+fn a_real_master_and_its_replica_reply_the_same() {
+    let mut pair = Pair::start();
+    pair.ask("m", "SET k v PX 100000");
+    pair.ask("r", "GET k");
+    for refused in [
+        "SET x 1",
+        "DEL k",
+        "EXPIRE k 5",
+        "FLUSHALL",
+        "BLPOP x 1",
+        "EXEC",
+    ] {
+        pair.ask("r", refused);
+    }
+    pair.ask("r", "WAIT 1 10");
+    pair.ask("r", "PUBLISH a b");
+    for (connection, number) in [("r", 0), ("m", 2)] {
+        // First the replica refuses, then a master with too few of them.
+        if number > 0 {
+            pair.ask("m", &format!("CONFIG SET min-replicas-to-write {number}"));
+        }
+        let script = |text: &str| {
+            let mut request = words("EVAL text 0");
+            request[1] = Bytes::copy_from_slice(text.as_bytes());
+            request
+        };
+        for text in [
+            "return redis.call('SET','x','1')",
+            "return redis.pcall('SET','x','1')",
+            "return redis.call('GET','k')",
+            "#!lua\nreturn 1",
+            "#!lua flags=no-writes\nreturn 1",
+        ] {
+            pair.ask_words(connection, &script(text));
+        }
+        for command in [
+            "MULTI",
+            "SET x 1",
+            "EXEC",
+            "SET x 1",
+            "PUBLISH a b",
+            "GET k",
+        ] {
+            pair.ask(connection, command);
+        }
+    }
+    pair.ask("m", "CONFIG SET min-replicas-to-write 0");
+
+    // The replica hears nothing for a while.
+    pair.signal(1, "-STOP");
+    pair.frozen = true;
+    pair.ask("m", "SET k 2");
+    assert_eq!(pair.ask("m-fresh", "WAIT 1 200"), ":1\r\n");
+    assert_eq!(pair.ask("m-fresh", "WAIT 1 200"), ":0\r\n");
+    pair.ask("m-greeted", "PING");
+    assert_eq!(pair.ask("m-greeted", "WAIT 1 200"), ":0\r\n");
+    pair.ask("m", "WAIT 1 200");
+    pair.ask("m", "WAIT 0 200");
+    for command in ["MULTI", "SET k 3", "WAIT 1 5000", "EXEC"] {
+        pair.ask("m", command);
+    }
+    pair.signal(1, "-CONT");
+    pair.frozen = false;
+    pair.carry();
+    assert_eq!(pair.ask("m", "WAIT 1 1000"), ":1\r\n");
+    assert_eq!(pair.ask("m", "WAIT 2 100"), ":1\r\n");
+
+    // Deadlines are absolute, so both have the same.
+    pair.ask("m", "PEXPIREAT k 4000000000000");
+    assert_eq!(
+        pair.ask("m", "PEXPIRETIME k"),
+        pair.ask("r", "PEXPIRETIME k")
+    );
+
+    // The master deletes nothing while it stands still, and its replica never does.
+    pair.ask("m", "SET e 1 PX 300");
+    pair.signal(0, "-STOP");
+    pause(500);
+    for seen in [
+        "GET e",
+        "EXISTS e",
+        "PTTL e",
+        "TYPE e",
+        "DBSIZE",
+        "KEYS *",
+        "RANDOMKEY",
+    ] {
+        pair.ask("r", seen);
+    }
+    assert_eq!(pair.ask("r", "DBSIZE"), ":2\r\n");
+    pair.signal(0, "-CONT");
+
+    pair.ask("r", "REPLICAOF NO ONE");
+    pair.frozen = true;
+    pair.ask("r", "GET e");
+    pair.ask("r", "DBSIZE");
+    pair.ask("r", "SET k mine");
+}

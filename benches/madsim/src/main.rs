@@ -80,6 +80,7 @@ fn event() {
         seed: 1,
         clients: 2,
         servers: 0,
+        deployment: sim::redis::Deployment::default(),
         latency: 1..=10,
         ends: u64::MAX,
         redis_timeout: 1_000,

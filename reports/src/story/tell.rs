@@ -81,9 +81,14 @@ impl Teller<'_> {
                 ..
             } = grant;
             let place = match facts.around.servers {
-                0 => " in its own process",
-                1 => "",
-                _ => " on a majority of the servers",
+                0 => " in its own process".to_owned(),
+                1 => String::new(),
+                // Of two masters either may grant.
+                _ if facts.around.replicated => {
+                    let master = facts.history.events.get(grant.event);
+                    master.map_or(String::new(), |event| format!(" on {}", event.node))
+                }
+                _ => " on a majority of the servers".to_owned(),
             };
             let belief = facts
                 .beliefs
@@ -185,6 +190,11 @@ impl Teller<'_> {
                 format!("{client}'s lease on {key} is gone with the servers' data"),
                 Weight::Notable,
             )
+        } else if now(|what| matches!(what, What::Promoted | What::Follows { .. })) {
+            (
+                format!("{client}'s lease on {key} is gone with the old master"),
+                Weight::Notable,
+            )
         } else if now(|what| *what == What::Flushed) {
             (
                 format!("{client}'s lease on {key} is gone with the FLUSHALL"),
@@ -200,7 +210,7 @@ impl Teller<'_> {
                 format!("{client}'s lease on {key} is over at once, by the servers' clocks"),
                 Weight::Notable,
             )
-        } else if facts.around.servers > 1 && now(is_removal) {
+        } else if facts.around.servers > 1 && !facts.around.replicated && now(is_removal) {
             (
                 format!("{client} holds {key} on no majority any more"),
                 Weight::Step,
@@ -260,6 +270,14 @@ impl Teller<'_> {
                         tell(Weight::Fault, format!("{text}{after}"));
                     }
                 }
+                What::Promoted => tell(
+                    Weight::Notable,
+                    format!("{node} takes the place of the master"),
+                ),
+                What::Follows { master } => tell(
+                    Weight::Notable,
+                    format!("{node} becomes a replica of {master}, and takes over its data"),
+                ),
                 What::Asked { key, .. } => {
                     asks_key.insert(*node, key.clone());
                 }

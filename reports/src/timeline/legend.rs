@@ -70,7 +70,7 @@ impl Picture<'_> {
             Sign::Refused => wrote(false),
             Sign::Accepted => wrote(true),
             Sign::Read => happened(|what| matches!(what, What::Read { .. })),
-            Sign::Minority => self.run.around.servers > 1,
+            Sign::Minority => self.run.around.servers > 1 && !self.run.around.replicated,
             Sign::Expires => self.shows_expiry(),
             Sign::Fault => faults.any(true),
             Sign::Moment => faults.any(false),

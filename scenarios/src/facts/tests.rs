@@ -235,6 +235,55 @@ fn a_clock_or_data_of_another_server_ends_nothing() {
     assert_eq!(grants(told), [short(1, "a", A, 0, TTL + 1)]);
 }
 
+mod of_a_master_and_its_replicas {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_no_grant_and_its_deletion_no_removal() {
+        let told = Told::of_replicated().takes(A, "a").at(5).copies(2, "a");
+        let told = told.at(100).gives_back(A).at(105).emptied(2, What::Started);
+        assert_eq!(grants(told), [short(1, "a", A, 0, 100)]);
+    }
+
+    #[test]
+    fn a_promoted_copy_continues_the_grant() {
+        let told = Told::of_replicated().takes(A, "a").at(5).copies(2, "a");
+        let told = told.at(50).server_dies(1).at(100).promotes(2);
+        assert_eq!(grants(told), [short(1, "a", A, 0, 5 + TTL + 1)]);
+    }
+
+    #[test]
+    fn a_dead_masters_lock_is_in_force_until_another_one_leads() {
+        let told = Told::of_replicated().takes(A, "a").at(50).server_dies(1);
+        let told = told.at(100).promotes(2).at(200).asks(B).sets_on(2, B, "b");
+        let expected = [
+            short(1, "a", A, 0, 100),
+            short(2, "b", B, 200, 200 + TTL + 1),
+        ];
+        assert_eq!(grants(told), expected);
+    }
+
+    #[test]
+    fn two_masters_grant_both_until_one_follows() {
+        let told = Told::of_replicated().takes(A, "a").at(100).promotes(2);
+        let told = told.at(200).asks(B).sets_on(2, B, "b");
+        let told = told.at(300).gives_back(A).at(400).takes(A, "c");
+        let expected = [
+            short(1, "a", A, 0, 300),
+            short(2, "b", B, 200, 200 + TTL + 1),
+            short(3, "c", A, 400, 500),
+        ];
+        assert_eq!(grants(told.at(500).follows(1, 2)), expected);
+    }
+
+    #[test]
+    fn an_old_master_that_starts_again_shows_its_lock_again() {
+        let told = Told::of_replicated().takes(A, "a").at(50).server_dies(1);
+        let told = told.at(100).promotes(2).at(200).server_starts(1);
+        assert_eq!(grants(told), [short(1, "a", A, 0, TTL + 1)]);
+    }
+}
+
 #[test]
 fn a_quorum_grants_when_the_third_of_five_servers_holds_the_token() {
     let told = Told::of_five()

@@ -411,3 +411,41 @@ fn landmarks_have_names_of_their_own() {
     names.dedup();
     assert_eq!(names.len(), Landmark::ALL.len());
 }
+
+#[test]
+fn a_replica_leads() {
+    let held = Landmark::MasterReplacedWhileHeld;
+    let (lost, two) = (Landmark::FailoverLostWrites, Landmark::TwoMasters);
+    let taken = || Told::of_replicated().takes(A, "a").at(5);
+    reached(held, "held", taken().promotes(2));
+    missed(held, "released", taken().gives_back(A).promotes(2));
+    missed(held, "only dead", taken().server_dies(1));
+    reached(lost, "no copy", taken().promotes(2));
+    missed(
+        lost,
+        "copied",
+        Told::of_replicated()
+            .takes(A, "a")
+            .copies(2, "a")
+            .promotes(2),
+    );
+    reached(
+        lost,
+        "an old copy",
+        taken().copies(2, "a").gives_back(A).promotes(2),
+    );
+    let died = Landmark::ServerDownWhileHeld;
+    reached(died, "held", taken().server_dies(1));
+    missed(died, "released", taken().gives_back(A).server_dies(1));
+    reached(two, "both up", taken().promotes(2));
+    missed(
+        two,
+        "the old one is dead",
+        taken().server_dies(1).promotes(2),
+    );
+    missed(
+        two,
+        "the old one follows",
+        taken().follows(1, 2).promotes(2),
+    );
+}

@@ -57,7 +57,7 @@ pub const FAULTS: &[FaultHelp] = &[
     FaultHelp {
         kind: "restart",
         summary: "a crash, and a new start with or without what it had stored",
-        example: "node = \"lock\"\nafter = \"1s\"\ndata = \"lost\" # or \"kept\"",
+        example: "node = \"lock\"\nafter = \"1s\"\ndata = \"lost\" # or \"kept\" or \"on-disk\"",
     },
     FaultHelp {
         kind: "hold",
@@ -110,6 +110,16 @@ pub const FAULTS: &[FaultHelp] = &[
         example: "node = \"lock\"\nby = \"-5s..5s\"",
     },
     FaultHelp {
+        kind: "failover",
+        summary: "an operator lets a replica take the place of the master",
+        example: "node = \"lock-1\"",
+    },
+    FaultHelp {
+        kind: "replica-lag",
+        summary: "replicas copy nothing, and catch up when it ends unless they are promoted",
+        example: "node = \"lock-2\"\nlasts = \"10s\"",
+    },
+    FaultHelp {
         kind: "flush",
         summary: "somebody runs FLUSHALL on a Redis server",
         example: "node = \"lock\"",
@@ -137,7 +147,7 @@ mod tests {
 name = "calm"
 title = "Nothing goes wrong"
 story = "Nothing."
-world = { clients = 3, latency = "1ms..5ms", ends = "9000s" }
+world = { clients = 3, redis = { shape = "replicated", replicas = 1, sentinels = 0 }, latency = "1ms..5ms", ends = "9000s" }
 client = { retry = "200ms..600ms", redis_timeout = "1s", store_timeout = "5s" }
 lock = { ttl = "30s" }
 work = { kind = "counter", keys = 1, items = 3, takes = "1s..5s" }

@@ -31,8 +31,19 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct World {
     pub(super) clients: Spanned<u16>,
+    pub(super) redis: Option<Spanned<Redis>>,
     pub(super) latency: Text,
     pub(super) ends: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Redis {
+    pub(super) shape: Option<Text>,
+    pub(super) replicas: Option<Spanned<u16>>,
+    pub(super) sentinels: Option<Spanned<u16>>,
+    pub(super) down_after: Option<Text>,
+    pub(super) persistence: Option<Text>,
 }
 
 #[derive(Deserialize)]
@@ -137,6 +148,11 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ("", "reaches", r#""woke-after-lease""#),
     ("", "seeds", "20"),
     ("world", "clients", "3"),
+    (
+        "world",
+        "redis",
+        r#"{ shape = "replicated", replicas = 1, sentinels = 3, down_after = "2s" }"#,
+    ),
     ("world", "latency", r#""1ms..5ms""#),
     ("world", "ends", r#""300s""#),
     ("client", "retry", r#""200ms..600ms""#),

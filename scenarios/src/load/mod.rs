@@ -7,6 +7,7 @@ mod faults;
 mod file;
 mod overrides;
 mod read;
+mod redis;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use thiserror::Error;

@@ -8,6 +8,7 @@ use miette::NamedSource;
 use sim::Millis;
 use sim::clock::RATES;
 use sim::fault::{Data, KINDS, Point};
+use sim::redis::Persistence;
 use sim::store::Comparator;
 use toml::Spanned;
 
@@ -102,7 +103,7 @@ impl Reader<'_> {
     }
 
     /// One of some names, or an error that lists them and suggests the nearest.
-    fn one_of<'n, T>(
+    pub(super) fn one_of<'n, T>(
         &self,
         what: &str,
         name: &Text,
@@ -127,7 +128,7 @@ impl Reader<'_> {
         Err(bad)
     }
 
-    fn length(&self, text: &Text) -> Read<Millis> {
+    pub(super) fn length(&self, text: &Text) -> Read<Millis> {
         millis(text.get_ref()).ok_or_else(|| {
             let what = format!("`{}` is not a length of time", text.get_ref());
             let mut bad = self.error(text.span(), what, "not a length of time");
@@ -219,7 +220,7 @@ impl Reader<'_> {
         }
     }
 
-    fn at_least_one(&self, number: &Spanned<u16>, what: &str) -> Read<u16> {
+    pub(super) fn at_least_one(&self, number: &Spanned<u16>, what: &str) -> Read<u16> {
         let value = *number.get_ref();
         if value == 0 {
             return Err(self.error(
@@ -257,6 +258,10 @@ impl Reader<'_> {
             let what = format!("more than {MOST_CLIENTS} clients take longer than anybody waits");
             return Err(self.error(file.world.clients.span(), what, "too many"));
         }
+        let (redis, persistence) = match &file.world.redis {
+            Some(redis) => self.redis(redis)?,
+            None => (None, Persistence::default()),
+        };
         let latency = self.lengths(&file.world.latency)?;
         let patient = |timeout: &Text| {
             let length = self.length(timeout)?;
@@ -304,6 +309,8 @@ impl Reader<'_> {
             reaches,
             seeds: file.seeds.as_ref().map(|seeds| *seeds.get_ref()),
             clients,
+            redis,
+            persistence,
             latency: latency.clone(),
             ends: self.length(&file.world.ends)?,
             retry: self.lengths(&file.client.retry)?,
@@ -317,6 +324,7 @@ impl Reader<'_> {
             faults: faults.collect::<Read<_>>()?,
             expect: Vec::new(),
         };
+        self.check_redis(&scenario, &file.fault)?;
         self.check_end(&scenario, &file.world.ends, &file.fault)?;
         let capped = scenario.seeds.is_some_and(|seeds| seeds < FEW_RUNS);
         let expect = file
@@ -371,22 +379,21 @@ impl Reader<'_> {
         };
         let found = match role.get_ref().as_str() {
             "lock" => Some(Role::Lock),
+            "sentinels" => Some(Role::Sentinels),
             "store" => Some(Role::Store),
             _ => number("client-")
                 .filter(|number| (1..=clients).contains(number))
                 .map(Role::Client)
-                .or_else(|| {
-                    number("lock-")
-                        .filter(|number| *number > 0)
-                        .map(Role::LockServer)
-                }),
+                .or_else(|| number("lock-").filter(|n| *n > 0).map(Role::LockServer))
+                .or_else(|| number("sentinel-").filter(|n| *n > 0).map(Role::Sentinel)),
         };
         found.ok_or_else(|| {
             let what = format!("there is no node `{}`", role.get_ref());
             let mut bad = self.error(role.span(), what, "no such node");
             bad.help = Some(format!(
                 "it must be client-1 to client-{clients}, `lock` for every server that the lock \
-                 lives on, lock-1, lock-2, ... for one of them, or `store`"
+                 lives on, lock-1, lock-2, ... for one of them, `sentinels` or sentinel-1, \
+                 sentinel-2, ... where there are some, or `store`"
             ));
             bad
         })
@@ -485,7 +492,12 @@ impl Reader<'_> {
                 data: self.one_of(
                     "way of treating data",
                     fault.data.as_ref().ok_or_else(|| needs("data"))?,
-                    [("kept", Data::Kept), ("lost", Data::Lost)].into_iter(),
+                    [
+                        ("kept", Data::Kept),
+                        ("lost", Data::Lost),
+                        ("on-disk", Data::OnDisk),
+                    ]
+                    .into_iter(),
                 )?,
             },
             "hold" => FaultKind::Hold {
@@ -535,6 +547,11 @@ impl Reader<'_> {
                     lasts: lengths(&fault.lasts, "lasts")?,
                 }
             }
+            "failover" => FaultKind::Failover { node: server()? },
+            "replica-lag" => FaultKind::ReplicaLag {
+                node: server()?,
+                lasts: lengths(&fault.lasts, "lasts")?,
+            },
             "flush" => FaultKind::Flush { node: server()? },
             "evict" => FaultKind::Evict { node: server()? },
             "clock-step" => FaultKind::ClockStep {

@@ -1,10 +1,13 @@
 //! What each kind of fault does to a world, on every engine.
 
+use std::task::Waker;
+
 use super::network::pairs;
 use crate::clock::Clock;
 use crate::fault::{Data, Fault};
 use crate::history::What;
 use crate::redis::Cause;
+use crate::redis::disk::Disk;
 use crate::weather::Kind;
 use crate::world::{self, DueWhat, World, with};
 use crate::{Millis, NodeId, Software, redis};
@@ -69,21 +72,30 @@ pub(super) trait Ground {
             }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
             Fault::PowerLoss { nodes } => self.each(nodes, |node| {
-                with(|world| world.darken(node, true));
+                with(|world| {
+                    world.darken(node, true);
+                    let now = world.monotonic(node);
+                    world.nodes[node].disk.lose_power(now);
+                });
                 self.crash(node);
                 // What its kernel would still send goes nowhere.
                 self.settle();
             }),
             Fault::Restart { nodes, data, .. } => self.each(nodes, |node| {
                 self.crash(node);
-                with(|world| {
-                    world.nodes[node].restarts += 1;
-                    if *data == Data::Lost {
-                        world.nodes[node].machine.replace(redis::Machine::new());
+                with(|world| world.nodes[node].restarts += 1);
+                match data {
+                    Data::Kept => {}
+                    Data::OnDisk => redis::node::reload(node),
+                    Data::Lost => with(|world| {
+                        let machine = &world.nodes[node].machine;
+                        let left = machine.borrow().without_data();
+                        machine.replace(left);
+                        world.nodes[node].disk = Disk::default();
                         world.nodes[node].table.borrow_mut().lose();
                         world.record(node, What::DataLost);
-                    }
-                });
+                    }),
+                }
             }),
             Fault::Hold { a, b, .. } => with(|world| {
                 for (one, other) in pairs(world, a, b) {
@@ -142,10 +154,10 @@ pub(super) trait Ground {
             }),
             Fault::Flush { nodes } => self.each(nodes, |node| empty(node, Cause::Command)),
             Fault::Evict { nodes } => self.each(nodes, |node| empty(node, Cause::Eviction)),
-            Fault::Failover { .. } | Fault::ReplicaLag { .. } => panic!(
-                "a plan holds a {} fault, which no engine plays yet",
-                fault.kind()
-            ),
+            Fault::Failover { nodes } => fail_over(nodes),
+            Fault::ReplicaLag { nodes, .. } => self.each(nodes, |node| {
+                with(|world| world.nodes[node].lags.insert(place));
+            }),
         }
         with(|world| world.push(world.now + fault.lasts(), DueWhat::Over(place)));
     }
@@ -203,6 +215,13 @@ pub(super) trait Ground {
                     world.unswallow(answerer, asker);
                     world.reset(asker, answerer);
                 }
+            }),
+            Fault::ReplicaLag { nodes, .. } => self.each(nodes, |node| {
+                let waker = with(|world| {
+                    world.nodes[node].lags.remove(&place);
+                    world.nodes[node].follower.take()
+                });
+                waker.into_iter().for_each(Waker::wake);
             }),
             _ => {}
         }
@@ -270,11 +289,49 @@ pub(super) trait Ground {
 
 /// A server's keys go. Its process does it: not while it stands still, and never if it is dead.
 fn empty(node: usize, cause: Cause) {
-    match with(|world| (world.nodes[node].alive, world.nodes[node].pauses.is_empty())) {
-        (false, _) => {}
-        (true, true) => redis::node::empty(node, cause),
-        (true, false) => {
-            world::spawn(node, async move { redis::node::empty(node, cause) });
+    if with(|world| world.nodes[node].alive) {
+        when_it_runs(node, move || redis::node::empty(node, cause));
+    }
+}
+
+/// Does something in a process: at once, or as soon as it no longer stands still.
+fn when_it_runs(node: usize, act: impl FnOnce() + 'static) {
+    if with(|world| world.nodes[node].pauses.is_empty()) {
+        act();
+    } else {
+        world::spawn(node, async move { act() });
+    }
+}
+
+/// A replica takes the place of a master: the one that is alive and has copied most. Sentinels
+/// are asked to do it; without them an operator does, tells every server, and moves the name by
+/// which clients find the master. A server that is down learns of it when it starts.
+fn fail_over(masters: &[NodeId]) {
+    let chosen = with(|world| {
+        if world.setup.deployment.sentinel_count() > 0 {
+            world.forced = true;
+            return None;
+        }
+        let servers = (1..=world.setup.servers).map(NodeId::Lock);
+        let fit = servers.filter_map(|id| {
+            let node = &world.nodes[world.index(id)];
+            let machine = node.machine.borrow();
+            let fit = node.alive && machine.is_replica() && !masters.contains(&id);
+            fit.then(|| (machine.offset(), std::cmp::Reverse(id)))
+        });
+        fit.max().map(|(_, id)| id.0)
+    });
+    let Some(NodeId::Lock(number)) = chosen else {
+        return;
+    };
+    with(|world| world.master = number);
+    for id in (1..=with(|world| world.setup.servers)).map(NodeId::Lock) {
+        let node = with(|world| world.index(id));
+        let master = (id != NodeId::Lock(number)).then_some(NodeId::Lock(number));
+        if with(|world| world.nodes[node].alive) {
+            when_it_runs(node, move || redis::node::reassign(node, master));
+        } else {
+            redis::node::reassign(node, master);
         }
     }
 }

@@ -20,6 +20,7 @@ pub use stock::Turmoil;
 
 use crate::fault::Plan;
 use crate::history::What;
+use crate::redis::Deployment;
 use crate::world::{Tag, with};
 use crate::{Client, History, Millis, NodeId, coordination, redis, store};
 
@@ -30,8 +31,10 @@ pub struct Setup {
     pub seed: u64,
     /// How many clients there are.
     pub clients: u16,
-    /// How many servers of the lock there are. Redis servers know nothing of each other.
+    /// How many servers of the lock there are.
     pub servers: u16,
+    /// How they are set up.
+    pub deployment: Deployment,
     /// The one-way delay of a segment between two nodes, in milliseconds.
     pub latency: RangeInclusive<Millis>,
     /// When the run ends at the latest.
@@ -57,9 +60,10 @@ pub enum Software {
 }
 
 impl Setup {
-    /// How many nodes there are, the store included.
+    /// How many nodes there are, sentinels and the store included.
     pub(crate) fn nodes(&self) -> usize {
-        usize::from(self.clients) + usize::from(self.servers) + 1
+        let sentinels = self.deployment.sentinel_count();
+        usize::from(self.clients) + usize::from(self.servers) + usize::from(sentinels) + 1
     }
 }
 
@@ -162,6 +166,7 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
                 Box::pin(coordination::node::serve(node, id, machine))
             }
         },
+        NodeId::Sentinel(number) => Box::pin(redis::sentinel::serve(node, number)),
         NodeId::Store => Box::pin(store::node::serve(node, table)),
     }
 }

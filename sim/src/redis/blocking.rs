@@ -14,9 +14,11 @@ use bytes::Bytes;
 
 use super::commands::Call;
 use super::connection::Connection;
+use super::effects::Effect;
 use super::lists::{self, End};
 use super::machine::Machine;
 use super::numbers::parse_integer;
+use super::replication::Replication;
 use super::reply::Reply;
 use super::value::{List, Sorted, Value};
 use super::zsets;
@@ -44,13 +46,21 @@ enum Wants {
     },
     /// The lowest or highest member of a sorted set, with the name of the set.
     Member { lowest: bool },
-    /// Replicas, of which there are none.
-    Replicas,
+    /// Replicas that have the stream up to here.
+    Replicas {
+        /// How many.
+        count: u64,
+        offset: u64,
+    },
 }
 
 impl Blocked {
     pub(crate) fn is_of(&self, connection: u64) -> bool {
         self.connection.id == connection
+    }
+
+    pub(crate) fn connection(&self) -> u64 {
+        self.connection.id
     }
 
     pub(crate) fn waits_for(&self, db: usize, key: &Bytes) -> bool {
@@ -84,10 +94,26 @@ impl Machine {
         sessions.blocked.retain(|blocked| {
             let over = blocked.until.is_some_and(|until| wall > until);
             if over {
-                let answer = blocked.wants.in_vain();
+                let answer = blocked.wants.in_vain(&self.replication);
                 sessions.outbox.push((blocked.connection.id, answer));
             }
             !over
+        });
+    }
+
+    /// Answers those who wait for replicas that have caught up.
+    pub(crate) fn answer_waiters(&mut self) {
+        let sessions = &mut *self.sessions;
+        sessions.blocked.retain(|blocked| {
+            let Wants::Replicas { count, offset } = blocked.wants else {
+                return true;
+            };
+            let acked = self.replication.acked(offset);
+            if acked >= count {
+                let answer = Reply::count(acked as usize);
+                sessions.outbox.push((blocked.connection.id, answer));
+            }
+            acked < count
         });
     }
 
@@ -131,22 +157,22 @@ impl Wants {
         match self {
             Self::Item(_) | Self::Move { .. } => matches!(value, Value::List(_)),
             Self::Member { .. } => matches!(value, Value::Sorted(_)),
-            Self::Replicas => false,
+            Self::Replicas { .. } => false,
         }
     }
 
     /// What is answered at once where nobody may wait.
-    fn nothing(&self) -> Reply {
+    fn nothing(&self, replication: &Replication) -> Reply {
         match self {
             Self::Move { .. } => Reply::Null,
-            _ => self.in_vain(),
+            _ => self.in_vain(replication),
         }
     }
 
     /// What is answered when the time is up.
-    fn in_vain(&self) -> Reply {
+    fn in_vain(&self, replication: &Replication) -> Reply {
         match self {
-            Self::Replicas => Reply::ZERO,
+            Self::Replicas { offset, .. } => Reply::count(replication.acked(*offset) as usize),
             Self::Item(_) | Self::Member { .. } | Self::Move { .. } => Reply::NullArray,
         }
     }
@@ -174,7 +200,7 @@ impl Wants {
                 answer.extend(zsets::pop_members(call, key, 1, *lowest)?);
                 Ok(Some(Reply::Array(answer)))
             }
-            Self::Replicas => Ok(None),
+            Self::Replicas { .. } => Ok(None),
         }
     }
 }
@@ -214,7 +240,7 @@ fn wait_for(
 
 fn block(call: &mut Call<'_>, keys: &[Bytes], wants: Wants, until: Option<u64>) -> Reply {
     if call.connection.executing {
-        return wants.nothing();
+        return wants.nothing(&call.machine.replication);
     }
     // Its subscriptions and what it watches stay with the original.
     let mut connection = Connection::new(call.connection.id);
@@ -275,17 +301,30 @@ pub(crate) fn brpoplpush(call: &mut Call<'_>) -> Result<Reply, Reply> {
     wait_for(call, &args[..1], wants, until)
 }
 
-/// There are no replicas, so whoever wants one waits in vain.
+/// Waits for replicas to have what there was after this connection's last command.
 pub(crate) fn wait(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    if call.machine.replication.is_replica() {
+        return Err(Reply::fixed_error(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 \
+             if a replica is configured to be writable (which is not the default) writes to \
+             replicas are just local and are not propagated.",
+        ));
+    }
     let replicas = call.integer(0)?;
     let millis = parse_integer(&call.args[1]).ok_or(Reply::fixed_error(
         "ERR timeout is not an integer or out of range",
     ))?;
     let millis =
         u64::try_from(millis).map_err(|_| Reply::fixed_error("ERR timeout is negative"))?;
-    if replicas <= 0 {
-        return Ok(Reply::ZERO);
+    let (count, offset) = (u64::try_from(replicas).unwrap_or(0), call.connection.seen);
+    let acked = call.machine.replication.acked(offset);
+    if acked >= count {
+        return Ok(Reply::count(acked as usize));
     }
     let until = (millis > 0).then(|| call.wall.saturating_add(millis));
-    Ok(block(call, &[], Wants::Replicas, until))
+    let answer = block(call, &[], Wants::Replicas { count, offset }, until);
+    if answer == Reply::Blocked {
+        call.machine.tell_replicas(&Effect::GetAck);
+    }
+    Ok(answer)
 }

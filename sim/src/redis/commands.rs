@@ -92,10 +92,21 @@ pub(crate) fn execute(
                     "ERR Write commands are not allowed from read-only scripts.",
                 );
             }
-            _ => {}
+            _ => {
+                if let Some(error) = machine.replication.refusal(command.kind) {
+                    return error;
+                }
+            }
         },
         Origin::Client => {
             if let Some(error) = pubsub::refusal(connection, command.name) {
+                return transactions::refused(machine, connection, Some(command.name), error);
+            }
+            let kind = match (command.name, &connection.queue) {
+                ("exec", Some(queue)) if queue.writes() => Kind::Write,
+                _ => command.kind,
+            };
+            if let Some(error) = machine.replication.refusal(kind) {
                 return transactions::refused(machine, connection, Some(command.name), error);
             }
             if transactions::enqueue(machine, connection, request, command.name) {

@@ -29,6 +29,10 @@ pub struct Connection {
     /// What it listens to, in the order of subscription.
     pub(crate) channels: Vec<Bytes>,
     pub(crate) patterns: Vec<Bytes>,
+    /// How much of the stream of replication there was after its last command: what WAIT asks for.
+    pub(crate) seen: u64,
+    /// What a replica says it is called.
+    pub(crate) announced: Bytes,
 }
 
 /// A version of the wire format.
@@ -55,6 +59,8 @@ impl Connection {
             watched: Vec::new(),
             channels: Vec::new(),
             patterns: Vec::new(),
+            seen: 0,
+            announced: Bytes::new(),
         }
     }
 }

@@ -18,6 +18,7 @@ use super::commands;
 use super::connection::Connection;
 use super::lua::{self, Sha};
 use super::notify::{self, Class};
+use super::replication::Replication;
 use super::reply::Reply;
 use super::sessions::Sessions;
 use super::value::Value;
@@ -33,7 +34,7 @@ pub struct Machine {
     databases: Vec<BTreeMap<Bytes, Entry>>,
     /// Every key that has a deadline, the earliest first.
     deadlines: BTreeSet<(u64, usize, Bytes)>,
-    changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     /// What `EVALSHA` may ask for.
     pub(crate) scripts: BTreeMap<Sha, Bytes>,
     /// The state of `math.random`, which 7.0 carries on from script to script.
@@ -41,6 +42,8 @@ pub struct Machine {
     /// What is known of connections other than the one that is being served. Apart, because a
     /// script moves the machine about.
     pub(crate) sessions: Box<Sessions>,
+    /// Whom it follows, and who follows it.
+    pub(crate) replication: Box<Replication>,
 }
 
 impl Default for Machine {
@@ -52,6 +55,7 @@ impl Default for Machine {
             scripts: BTreeMap::new(),
             random: lua::UNSEEDED,
             sessions: Box::default(),
+            replication: Box::default(),
         }
     }
 }
@@ -95,6 +99,8 @@ pub enum Cause {
     Expiry,
     /// The server needed the memory.
     Eviction,
+    /// It was copied from a master, or read from a file.
+    Replicated,
 }
 
 impl Machine {
@@ -104,11 +110,27 @@ impl Machine {
         Self::default()
     }
 
+    /// Whether it follows a master.
+    #[must_use]
+    pub fn is_replica(&self) -> bool {
+        self.replication.is_replica()
+    }
+
+    /// How many bytes of the stream of replication it has written, or copied.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.replication.offset
+    }
+
     /// Executes one request. `wall` is the server's wall clock in ms at this instant.
     ///
     /// An empty request cannot come from the [`Decoder`](super::Decoder).
     pub fn execute(&mut self, request: &[Bytes], connection: &mut Connection, wall: u64) -> Reply {
-        commands::serve(self, request, connection, wall)
+        let first = self.changes();
+        let reply = commands::serve(self, request, connection, wall);
+        self.propagate(first);
+        connection.seen = self.replication.offset;
+        reply
     }
 
     /// What has changed since the last call, in order. A write that left a key as it was is not
@@ -127,12 +149,19 @@ impl Machine {
     /// The earliest deadline of any key: when [`Self::expire_due`] next has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
+        if self.replication.is_replica() {
+            return None;
+        }
         self.deadlines.first().map(|(deadline, ..)| *deadline)
     }
 
     /// The active cycle: deletes every key whose deadline is reached. A command would still read a
-    /// key at its very deadline; the cycle already deletes it.
+    /// key at its very deadline; the cycle already deletes it. A replica waits for its master to do it.
     pub fn expire_due(&mut self, wall: u64) {
+        if self.replication.is_replica() {
+            return;
+        }
+        let first = self.changes();
         while let Some((deadline, db, key)) = self.deadlines.first() {
             if wall < *deadline || self.is_paused(wall) {
                 break;
@@ -140,6 +169,7 @@ impl Machine {
             let (db, key) = (*db, key.clone());
             self.remove(db, &key, Cause::Expiry);
         }
+        self.propagate(first);
     }
 
     /// The keys of database 0 and what they hold, those past their deadline and not yet deleted
@@ -162,7 +192,7 @@ impl Machine {
     pub(crate) fn look(&mut self, db: usize, key: &[u8], wall: u64) -> Option<&Entry> {
         let deadline = self.databases.get(db)?.get(key)?.deadline;
         if deadline.is_some_and(|deadline| wall > deadline) {
-            if !self.is_paused(wall) {
+            if !self.is_paused(wall) && !self.replication.is_replica() {
                 self.remove(db, key, Cause::Expiry);
             }
             return None;
@@ -183,6 +213,11 @@ impl Machine {
 
     /// Writes `key`, whatever it was before.
     pub(crate) fn put(&mut self, db: usize, key: &Bytes, entry: Entry) {
+        self.put_because(db, key, entry, Cause::Command);
+    }
+
+    /// As [`Self::put`], for any cause.
+    pub(crate) fn put_because(&mut self, db: usize, key: &Bytes, entry: Entry, cause: Cause) {
         if self.databases.len() <= db {
             self.databases.resize_with(db + 1, BTreeMap::new);
         }
@@ -202,7 +237,7 @@ impl Machine {
                 self.deadlines.insert((deadline, db, key.clone()));
             }
         }
-        let (key, after, cause) = (key.clone(), Some(entry), Cause::Command);
+        let (key, after) = (key.clone(), Some(entry));
         self.changes.push(Change {
             db,
             key,
@@ -253,7 +288,7 @@ impl Machine {
     fn deleted(&mut self, db: usize, key: &Bytes, cause: Cause) {
         self.sessions.touch(db, key, false);
         let (class, event) = match cause {
-            Cause::Command | Cause::Served { .. } => return,
+            Cause::Command | Cause::Served { .. } | Cause::Replicated => return,
             Cause::Expiry => (Class::EXPIRED, "expired"),
             Cause::Eviction => (Class::EVICTED, "evicted"),
         };
@@ -275,9 +310,11 @@ impl Machine {
 
     /// Deletes every key of every database.
     pub(crate) fn empty(&mut self, cause: Cause) {
+        let first = self.changes();
         for db in 0..self.databases.len() {
             self.flush(db, cause);
         }
+        self.propagate(first);
     }
 
     /// Deletes every key of `db`.

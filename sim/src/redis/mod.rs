@@ -26,8 +26,8 @@
 //! the background; whoever has them brings bytes and the time.
 //!
 //! Deliberately absent: streams, bitmaps, HyperLogLogs and positions on earth; functions, modules,
-//! cluster, access control beyond the default user without a password; persistence, replication,
-//! limits of memory. A command that is absent is unknown, as in an older server.
+//! cluster, access control beyond the default user without a password; limits of memory. A command
+//! that is absent is unknown, as in an older server.
 //!
 //! Every command that is modelled and every known difference from a real server is listed in
 //! `docs/redis-differences.md`; what scripts cannot have, in `lua/mod.rs`.
@@ -37,7 +37,11 @@ mod call;
 mod clients;
 mod commands;
 mod connection;
+mod deployment;
+pub(crate) mod disk;
+mod effects;
 mod expiry;
+pub(crate) mod follow;
 mod hashes;
 mod keys;
 mod lists;
@@ -48,10 +52,12 @@ mod notify;
 mod numbers;
 mod process;
 mod pubsub;
+mod replication;
 mod reply;
 mod resp;
 mod scan;
 mod scripts;
+pub(crate) mod sentinel;
 mod server;
 mod sessions;
 mod sets;
@@ -64,6 +70,7 @@ mod zranges;
 mod zsets;
 
 pub use connection::{Connection, Protocol};
+pub use deployment::{Deployment, Persistence, Sentinels, Shape};
 pub use machine::{Cause, Change, DATABASES, Entry, Machine};
 pub use process::{Agenda, Executed, Process, Session};
 pub use reply::Reply;

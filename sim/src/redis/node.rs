@@ -11,7 +11,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::commands::name_of;
+use super::follow;
 use super::process::{Agenda, Executed, Process, Session};
+use super::replication::Link;
 use super::{Cause, Change, Connection, Entry, Machine, Reply};
 use crate::NodeId;
 use crate::history::{Stored, What};
@@ -38,9 +40,9 @@ fn refuse_to_judge(request: &[Bytes], reply: &Reply) {
 }
 
 /// One server's process, and where it runs.
-struct Server {
-    node: usize,
-    process: Rc<Process>,
+pub(super) struct Server {
+    pub(super) node: usize,
+    pub(super) process: Rc<Process>,
 }
 
 /// Runs a server.
@@ -48,6 +50,10 @@ pub(crate) async fn serve(node: usize, id: NodeId, machine: Rc<RefCell<Machine>>
     let process = Process::start(machine);
     let server = Rc::new(Server { node, process });
     world::spawn(node, expire(Rc::clone(&server)));
+    if with(|world| world.setup.deployment.is_replicated()) {
+        world::spawn(node, follow::follow(Rc::clone(&server)));
+        world::spawn(node, follow::tend(Rc::clone(&server)));
+    }
     let listener = Listener::bind(id)
         .await
         .expect("a fresh host has every port free");
@@ -69,8 +75,8 @@ async fn answer(server: Rc<Server>, mut stream: Stream, peer: usize) {
         }
         session.output.clear();
         let something = poll_fn(|context| {
-            if session.poll_messages(server.wall(), context).is_ready() {
-                return Poll::Ready(true);
+            if let ready @ Poll::Ready(_) = session.poll_messages(server.wall(), context) {
+                return ready;
             }
             let read = pin!(stream.read_buf(&mut input)).poll(context);
             read.map(|read| {
@@ -102,14 +108,44 @@ impl Server {
             .unwrap_or("unknown");
         with(|world| {
             let by = world.nodes[peer].id;
-            world.record(self.node, What::Executed { by, command });
+            if by.is_client() {
+                world.record(self.node, What::Executed { by, command });
+            }
         });
         refuse_to_judge(request, &reply);
-        self.record(changes, Some(peer));
+        self.tell(changes, Some(peer));
         if sooner {
             world::wake_expiry(self.node);
         }
         reply
+    }
+
+    /// Tells everybody concerned what the machine has done by itself.
+    pub(super) fn publish(&self) {
+        let changes = self.process.settle();
+        self.tell(changes, None);
+    }
+
+    /// Tells the history what has changed, and that the server follows another one now.
+    fn tell(&self, changes: Vec<Change>, peer: Option<usize>) {
+        self.record(changes, peer);
+        let mut machine = self.process.machine().borrow_mut();
+        tell_turn(self.node, &mut machine);
+        if let Some(asked_by) = machine.take_turn() {
+            drop(machine);
+            self.process.close(|connection| connection != asked_by);
+            if let Some(waker) = with(|world| world.nodes[self.node].follower.take()) {
+                waker.wake();
+            }
+            world::wake_expiry(self.node);
+        }
+    }
+
+    /// Takes note of how the link to the master is.
+    pub(super) fn set_link(&self, link: Link) {
+        let wall = with(|world| world.wall(self.node));
+        let mut machine = self.process.machine().borrow_mut();
+        machine.replication.set_link(link, wall);
     }
 
     fn agenda(&self) -> Agenda {
@@ -121,13 +157,17 @@ impl Server {
         record(self.node, changes, |cause| match cause {
             Cause::Command => peer,
             Cause::Served { connection } => self.process.peer(connection),
-            Cause::Expiry | Cause::Eviction => None,
+            Cause::Expiry | Cause::Eviction | Cause::Replicated => None,
         });
     }
 }
 
 /// Writes into the history what changed in a server's memory, and by which node.
 fn record(node: usize, changes: Vec<Change>, by: impl Fn(Cause) -> Option<usize>) {
+    with(|world| {
+        let (how, now) = (world.setup.deployment.persistence, world.monotonic(node));
+        world.nodes[node].disk.write(&changes, how, now);
+    });
     // Locks live in database 0, which every connection starts with.
     for Change {
         key,
@@ -161,7 +201,7 @@ pub(crate) fn empty(node: usize, cause: Cause) {
     let machine = with(|world| {
         let what = match cause {
             Cause::Eviction => What::Evicted,
-            Cause::Command | Cause::Served { .. } | Cause::Expiry => What::Flushed,
+            _ => What::Flushed,
         };
         world.record(node, what);
         world.nodes[node].machine.clone()
@@ -172,6 +212,58 @@ pub(crate) fn empty(node: usize, cause: Cause) {
     drop(machine);
     // The process tells those who listen.
     world::wake_expiry(node);
+}
+
+/// Says in the history whom a server follows now.
+fn tell_turn(node: usize, machine: &mut Machine) {
+    if let Some(master) = machine.take_news() {
+        let what = match master {
+            Some(master) => What::Follows {
+                master: String::from_utf8_lossy(&master).into_owned(),
+            },
+            None => What::Promoted,
+        };
+        with(|world| world.record(node, what));
+    }
+}
+
+/// An operator makes a server follow another one, or nobody. One that is down starts with it.
+pub(crate) fn reassign(node: usize, master: Option<NodeId>) {
+    let machine = with(|world| world.nodes[node].machine.clone());
+    let master = master.map(|master| Bytes::from(master.to_string()));
+    machine.borrow_mut().follow(master, 0);
+    tell_turn(node, &mut machine.borrow_mut());
+    // The process closes its connections.
+    world::wake_expiry(node);
+}
+
+/// A server whose process has died starts with what is on its disk. What is not there is lost.
+pub(crate) fn reload(node: usize) {
+    with(|world| {
+        let now = world.monotonic(node);
+        let machine = world.nodes[node].machine.clone();
+        let mut left = machine.borrow().without_data();
+        world.nodes[node].disk.load(&mut left, now);
+        let is_same = left.entries().eq(machine.borrow().entries());
+        machine.replace(left);
+        if is_same {
+            return;
+        }
+        world.record(node, What::DataLost);
+        for (key, entry) in machine.borrow().entries() {
+            let key = String::from_utf8_lossy(key).into_owned();
+            let (by, before, after) = (None, None, Some(stored(entry.clone())));
+            world.record(
+                node,
+                What::Changed {
+                    by,
+                    key,
+                    before,
+                    after,
+                },
+            );
+        }
+    });
 }
 
 fn stored(entry: Entry) -> Stored {
@@ -196,7 +288,7 @@ async fn expire(server: Rc<Server>) {
                 return Poll::Ready(true);
             }
             with(|world| world.nodes[server.node].expiry = Some(context.waker().clone()));
-            server.process.deliver_all();
+            server.publish();
             match server.agenda().next() {
                 Some(at) if planned.is_none_or(|planned| at < planned) => Poll::Ready(false),
                 _ => Poll::Pending,
@@ -205,7 +297,7 @@ async fn expire(server: Rc<Server>) {
         if slept.await {
             let (now, wall) = with(|world| (world.monotonic(server.node), world.wall(server.node)));
             let changes = server.process.background(agenda, now, wall);
-            server.record(changes, None);
+            server.tell(changes, None);
         }
     }
 }

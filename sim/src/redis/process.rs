@@ -34,6 +34,10 @@ pub struct Process {
 struct Mailbox {
     peer: usize,
     messages: Vec<Reply>,
+    /// What a replica is to copy.
+    stream: BytesMut,
+    /// The server is closing it.
+    closes: bool,
     waker: Option<Waker>,
 }
 
@@ -83,19 +87,18 @@ impl Process {
         let mut machine = self.machine.borrow_mut();
         let pause = machine.pause_ends(wall);
         let reply = machine.execute(request, connection, wall);
-        let changes = machine.take_changes();
-        self.deliver(machine.take_messages());
         let next = machine.next_deadline();
         let sooner =
             next.is_some_and(|next| self.awaited.get().is_none_or(|awaited| next < awaited));
         let paused = machine.pause_ends(wall);
+        drop(machine);
         if pause.is_some() && paused.is_none() {
             self.wake_all();
         }
         Executed {
             sooner: sooner || paused != pause || reply == Reply::Blocked,
             reply,
-            changes,
+            changes: self.settle(),
         }
     }
 
@@ -127,15 +130,39 @@ impl Process {
         if machine.end_pause(wall) {
             self.wake_all();
         }
+        drop(machine);
+        self.settle()
+    }
+
+    /// Delivers what the machine has for connections, replicas among them, and says what has changed.
+    pub(crate) fn settle(&self) -> Vec<Change> {
+        let mut machine = self.machine.borrow_mut();
         let changes = machine.take_changes();
         self.deliver(machine.take_messages());
+        if let Some((stream, replicas)) = machine.take_stream() {
+            let mut mailboxes = self.mailboxes.borrow_mut();
+            for replica in replicas {
+                if let Some(mailbox) = mailboxes.get_mut(&replica) {
+                    mailbox.stream.extend_from_slice(&stream);
+                    mailbox.waker.take().into_iter().for_each(Waker::wake);
+                }
+            }
+        }
         changes
     }
 
-    /// Delivers what was sent other than by a request.
-    pub(crate) fn deliver_all(&self) {
-        let messages = self.machine.borrow_mut().take_messages();
-        self.deliver(messages);
+    /// Closes some connections, as soon as they have been sent what is there for them.
+    pub(crate) fn close(&self, which: impl Fn(u64) -> bool) {
+        let mut mailboxes = self.mailboxes.borrow_mut();
+        for (_, mailbox) in mailboxes.iter_mut().filter(|(number, _)| which(**number)) {
+            mailbox.closes = true;
+            mailbox.waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// What the server holds.
+    pub(crate) fn machine(&self) -> &RefCell<Machine> {
+        &self.machine
     }
 
     /// Who is behind a connection that is open.
@@ -189,6 +216,8 @@ impl Session {
         let mailbox = Mailbox {
             peer,
             messages: Vec::new(),
+            stream: BytesMut::new(),
+            closes: false,
             waker: None,
         };
         process.mailboxes.borrow_mut().insert(id, mailbox);
@@ -254,20 +283,27 @@ impl Session {
     }
 
     /// Ready when there is something to do without new bytes: a message, which is then in the
-    /// output, or the end of a pause.
-    pub fn poll_messages(&mut self, wall: u64, context: &mut Context<'_>) -> Poll<()> {
+    /// output, or the end of a pause. False when the server closes the connection.
+    pub fn poll_messages(&mut self, wall: u64, context: &mut Context<'_>) -> Poll<bool> {
         let mut mailboxes = self.process.mailboxes.borrow_mut();
         if let Some(mailbox) = mailboxes.get_mut(&self.connection.id) {
             if !mailbox.messages.is_empty() {
                 for message in mailbox.messages.drain(..) {
                     encode(&message, self.connection.protocol, &mut self.output);
                 }
-                return Poll::Ready(());
+                return Poll::Ready(true);
+            }
+            if !mailbox.stream.is_empty() {
+                self.output.unsplit(mailbox.stream.split());
+                return Poll::Ready(true);
+            }
+            if mailbox.closes {
+                return Poll::Ready(false);
             }
             mailbox.waker = Some(context.waker().clone());
         }
         match &self.held {
-            Some(request) if !self.is_held(request, wall) => Poll::Ready(()),
+            Some(request) if !self.is_held(request, wall) => Poll::Ready(true),
             _ => Poll::Pending,
         }
     }

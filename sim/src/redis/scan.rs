@@ -99,6 +99,16 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Reply {
 /// Deletes the keys past their deadline that it comes across.
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Reply {
     let db = call.connection.db;
+    if call.machine.replication.is_replica() {
+        // It deletes nothing, so a choice is made among what can be seen.
+        let past = |key: &Bytes| call.machine.is_past(db, key, call.wall);
+        let keys = call.machine.entries_of(db).map(|(key, _)| key);
+        let seen: Vec<_> = keys.filter(|key| !past(key)).cloned().collect();
+        if let Some(most) = seen.len().checked_sub(1) {
+            let chosen = call.machine.sessions.draw(most + 1);
+            return Reply::Bulk(seen[chosen].clone());
+        }
+    }
     loop {
         let size = call.machine.size(db);
         if size == 0 {
@@ -108,7 +118,10 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Reply {
         let key = call.machine.entries_of(db).map(|(key, _)| key).nth(chosen);
         let key = key.cloned().unwrap_or_default();
         // While clients are paused nothing is deleted, and nothing better may be there.
-        if call.look(&key).is_some() || call.machine.is_paused(call.wall) {
+        if call.look(&key).is_some()
+            || call.machine.is_paused(call.wall)
+            || call.machine.replication.is_replica()
+        {
             return Reply::Bulk(key);
         }
     }

@@ -13,10 +13,20 @@ pub(crate) fn eval(call: &mut Call<'_>) -> Reply {
     let body = &call.args[0];
     match split_keys(&call.args[1..]) {
         Ok((keys, args)) => match remember(call, body) {
-            Ok(script) => lua::run(&script, keys, args, call),
+            Ok(script) => run(&script, keys, args, call),
             Err(error) => error,
         },
         Err(error) => error,
+    }
+}
+
+/// A script that says that it may write is refused where nobody may; one that says nothing only
+/// when it does.
+fn run(script: &Compiled, keys: &[Bytes], args: &[Bytes], call: &mut Call<'_>) -> Reply {
+    let refusal = call.machine.replication.refusal_to_write();
+    match refusal.filter(|_| script.says_flags && !script.read_only) {
+        Some(refusal) => refusal,
+        None => lua::run(script, keys, args, call),
     }
 }
 
@@ -30,7 +40,7 @@ pub(crate) fn evalsha(call: &mut Call<'_>) -> Reply {
         return Reply::fixed_error("NOSCRIPT No matching script. Please use EVAL.");
     };
     match lua::compile(&body) {
-        Ok(script) => lua::run(&script, keys, args, call),
+        Ok(script) => run(&script, keys, args, call),
         Err(error) => error,
     }
 }

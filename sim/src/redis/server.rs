@@ -1,7 +1,7 @@
-//! What a server tells of itself: INFO, CONFIG, ROLE, COMMAND, OBJECT.
+//! What a server tells of itself: INFO, CONFIG, COMMAND, OBJECT.
 //!
-//! Only what is modelled is told, and only `notify-keyspace-events` can be set: a limit of memory
-//! that nobody enforces would be a lie.
+//! Only what is modelled is told, and only `notify-keyspace-events` and `min-replicas-*` can be set:
+//! a limit of memory that nobody enforces would be a lie.
 //! See <https://redis.io/docs/latest/commands/?group=server>.
 //!
 //! Deliberately absent: DEBUG, MEMORY, LATENCY, SLOWLOG, LOLWUT; the HELP of every container.
@@ -20,7 +20,7 @@ use super::table::{ALL, Command, Kind};
 use super::value::Value;
 
 /// Settings that stay as they are: how this server behaves, in the words of Redis.
-const FIXED: [(&str, &str); 11] = [
+const FIXED: [(&str, &str); 10] = [
     ("appendonly", "no"),
     ("busy-reply-threshold", "5000"),
     ("databases", "16"),
@@ -29,18 +29,28 @@ const FIXED: [(&str, &str); 11] = [
     ("lua-time-limit", "5000"),
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
-    ("min-replicas-to-write", "0"),
     ("save", ""),
     ("timeout", "0"),
 ];
 
 const EVENTS: &str = "notify-keyspace-events";
 
+/// Settings of how many replicas must be near, by both of their names.
+const REPLICAS: [(&str, &str); 2] = [
+    ("min-replicas-to-write", "min-slaves-to-write"),
+    ("min-replicas-max-lag", "min-slaves-max-lag"),
+];
+
 /// The names are in the order of the alphabet; in Redis they are in none. A name that was asked for
 /// as it is, not by a pattern, is spelt as it was in the question.
 pub(crate) fn config_get(call: &mut Call<'_>) -> Reply {
     let events = call.machine.sessions.events.letters();
+    let replication = &call.machine.replication;
+    let numbers = [replication.needed, replication.max_lag].map(|number| number.to_string());
     let mut settings: Vec<_> = FIXED.into_iter().chain([(EVENTS, &*events)]).collect();
+    for ((name, old), value) in REPLICAS.iter().zip(&numbers) {
+        settings.extend([(*name, &**value), (*old, &**value)]);
+    }
     settings.sort_unstable();
     let is_pattern = |word: &Bytes| word.iter().any(|byte| b"[*?".contains(byte));
     let asked = |name: &'static str| {
@@ -69,6 +79,7 @@ pub(crate) fn config_set(call: &mut Call<'_>) -> Result<Reply, Reply> {
         Reply::error([start, name, b"') - ", why.as_bytes()].concat())
     };
     let mut events = None;
+    let mut numbers = [None; REPLICAS.len()];
     for pair in call.args.chunks_exact(2) {
         let name = pair[0].to_ascii_lowercase();
         if name == EVENTS.as_bytes() {
@@ -80,6 +91,18 @@ pub(crate) fn config_set(call: &mut Call<'_>) -> Result<Reply, Reply> {
                 failed(EVENTS.as_bytes(), why)
             })?;
             events = Some(classes);
+        } else if let Some(place) = REPLICAS
+            .iter()
+            .position(|(new, old)| [new, old].iter().any(|known| known.as_bytes() == name))
+        {
+            if numbers[place].is_some() {
+                return Err(failed(&pair[0], "duplicate parameter"));
+            }
+            let number = parse_integer(&pair[1])
+                .ok_or_else(|| failed(&pair[0], "argument couldn't be parsed into an integer"))?;
+            let number = u64::try_from(number).ok().filter(|n| *n <= i32::MAX as u64);
+            let why = "argument must be between 0 and 2147483647 inclusive";
+            numbers[place] = Some(number.ok_or_else(|| failed(&pair[0], why))?);
         } else if FIXED.iter().any(|(fixed, _)| fixed.as_bytes() == name) {
             return Err(failed(&name, "can't set immutable config"));
         } else {
@@ -90,21 +113,19 @@ pub(crate) fn config_set(call: &mut Call<'_>) -> Result<Reply, Reply> {
     if let Some(events) = events {
         call.machine.sessions.events = events;
     }
+    let [needed, max_lag] = numbers;
+    let replication = &mut call.machine.replication;
+    replication.needed = needed.unwrap_or(replication.needed);
+    replication.max_lag = max_lag.unwrap_or(replication.max_lag);
+    if numbers.iter().any(Option::is_some) {
+        replication.count_good(call.wall);
+    }
     Ok(Reply::OK)
 }
 
 /// Nothing is counted.
 pub(crate) fn config_resetstat(_: &mut Call<'_>) -> Reply {
     Reply::OK
-}
-
-/// A master whose replicas are none.
-pub(crate) fn role(_: &mut Call<'_>) -> Reply {
-    Reply::Array(vec![
-        Reply::bulk("master"),
-        Reply::ZERO,
-        Reply::Array(Vec::new()),
-    ])
 }
 
 /// The sections that were asked for, all of them without arguments. Unknown ones are passed over.
@@ -120,7 +141,7 @@ pub(crate) fn info(call: &mut Call<'_>) -> Reply {
     for (name, section) in [
         ("Server", server(call)),
         ("Clients", clients(call)),
-        ("Replication", replication()),
+        ("Replication", call.machine.replication.info(call.wall)),
         ("Keyspace", keyspace(call)),
     ] {
         if all || call.args.iter().any(|word| is(word, name)) {
@@ -146,10 +167,6 @@ fn clients(call: &Call<'_>) -> String {
         "blocked_clients:{}\r\n",
         call.machine.sessions.blocked.len()
     )
-}
-
-fn replication() -> String {
-    "role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n".to_owned()
 }
 
 fn keyspace(call: &Call<'_>) -> String {

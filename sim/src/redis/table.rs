@@ -6,8 +6,8 @@
 use super::commands::Call;
 use super::reply::Reply;
 use super::{
-    blocking, clients, connection, expiry, hashes, keys, lists, pubsub, scan, scripts, server,
-    sets, strings, texts, transactions, zranges, zsets,
+    blocking, clients, connection, expiry, hashes, keys, lists, pubsub, replication, scan, scripts,
+    server, sets, strings, texts, transactions, zranges, zsets,
 };
 
 /// One line of a table of commands.
@@ -172,6 +172,7 @@ pub(crate) const ALL: &[Command] = &[
     plain("ping", -1, Read, connection::ping),
     checked("psetex", 4, Write, strings::psetex),
     plain("psubscribe", -2, NoScript, pubsub::psubscribe),
+    checked("psync", -3, NoScript, replication::psync),
     plain("pttl", 2, Read, expiry::pttl),
     plain("publish", 3, Publish, pubsub::publish),
     container("pubsub", Read, PUBSUB),
@@ -180,8 +181,10 @@ pub(crate) const ALL: &[Command] = &[
     plain("randomkey", 1, Read, scan::randomkey),
     checked("rename", 3, Write, keys::rename),
     checked("renamenx", 3, Write, keys::renamenx),
+    checked("replconf", -1, NoScript, replication::replconf),
+    checked("replicaof", 3, NoScript, replication::replicaof),
     plain("reset", 1, NoScript, connection::reset),
-    plain("role", 1, NoScript, server::role),
+    plain("role", 1, NoScript, replication::role),
     checked("rpop", -2, Write, lists::rpop),
     checked("rpoplpush", 3, Write, lists::rpoplpush),
     checked("rpush", -3, Write, lists::rpush),
@@ -195,6 +198,7 @@ pub(crate) const ALL: &[Command] = &[
     checked("setex", 4, Write, strings::setex),
     checked("setnx", 3, Write, strings::setnx),
     checked("sismember", 3, Read, sets::sismember),
+    checked("slaveof", 3, NoScript, replication::replicaof),
     checked("smembers", 2, Read, sets::smembers),
     checked("smismember", -3, Read, sets::smismember),
     checked("spop", -2, Write, sets::spop),

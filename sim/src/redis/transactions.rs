@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::machine::Machine;
 use super::reply::Reply;
 use super::sessions::Sessions;
-use super::table::ALL;
+use super::table::{ALL, Kind};
 
 /// The commands that a connection has queued.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,14 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn length(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Whether one of the commands is one that writes; a script is none.
+    pub(crate) fn writes(&self) -> bool {
+        let commands = self.requests.iter().filter_map(|words| words.first());
+        commands
+            .filter_map(|name| commands::find(ALL, "", name))
+            .any(|command| matches!(command.kind, Kind::Write | Kind::Take))
     }
 
     /// Whether one of the commands may write. What a script promises does not count here.
@@ -96,6 +104,7 @@ impl Machine {
             .blocked
             .retain(|blocked| !blocked.is_of(connection.id));
         self.sessions.outbox.retain(|(to, _)| *to != connection.id);
+        self.replication.forget(connection.id);
     }
 }
 
@@ -103,6 +112,7 @@ impl Machine {
     /// The process starts anew: no connection, nor what was set by one, survives that.
     pub fn restart(&mut self) {
         *self.sessions = Sessions::default();
+        self.replication.restart();
     }
 }
 

@@ -114,6 +114,7 @@ pub fn world(clients: u16, servers: u16, faults: &[(When, Fault)]) -> Setup {
         seed: 4711,
         clients,
         servers,
+        deployment: sim::redis::Deployment::default(),
         latency: 5..=5,
         ends: 60_000,
         redis_timeout: 1_000,

@@ -85,6 +85,8 @@ pub(crate) struct Compiled {
     function: Function,
     /// Its first line promises `no-writes`.
     pub(crate) read_only: bool,
+    /// Its first line says what it may do.
+    pub(crate) says_flags: bool,
 }
 
 /// A script that is running, and what its server lent it. There is one per thread, used again and
@@ -128,6 +130,7 @@ pub(crate) fn compile(body: &Bytes) -> Result<Rc<Compiled>, Reply> {
             sha: sha_of(body),
             function,
             read_only,
+            says_flags: body.starts_with(b"#!"),
         });
         let mut scripts = vm.scripts.borrow_mut();
         if scripts.len() >= KEPT {
