@@ -38,6 +38,7 @@ fn setup(clients: u16) -> Setup {
         redis_timeout: 1_000,
         store_timeout: 5_000,
         software: Software::Redis,
+        store: sim::store::Settings::default(),
         plan: Plan::default(),
     }
 }

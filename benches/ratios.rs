@@ -125,6 +125,7 @@ fn waiting(engine: &dyn Engine, clients: u16, ends: u64) -> usize {
         redis_timeout: 1_000,
         store_timeout: 5_000,
         software: Software::Redis,
+        store: sim::store::Settings::default(),
         plan: Plan::default(),
     };
     let history = engine.run(&setup, &|client| {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use fencepost::algorithms::declare::owner_of_key;
 use fencepost::algorithms::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 use fencepost::reports::{StoryOptions, story};
 use redis::{AsyncCommands, ExistenceCheck, RedisResult, SetExpiry, SetOptions};
@@ -65,6 +65,7 @@ impl Algorithm for OwnLock {
             service: Service::Redis,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::SectionWithinLease],
             holders: Some(owner_of_key),
         }

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use fencepost::algorithms::declare::owner_of_key;
 use fencepost::algorithms::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 use fencepost::sim;
 use fencepost::sim::engine::Turmoil;
@@ -118,6 +118,7 @@ impl Algorithm for TokioLock {
             service: Service::Redis,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::SectionWithinLease],
             holders: Some(owner_of_key),
         }

@@ -1,5 +1,5 @@
-//! The second opinion: every cell that stock turmoil can play, by a few seeds, against what the
-//! scenarios expect. `docs/second-opinion.md` has the figures of many.
+//! The second opinion: every scenario that stock turmoil can play, with a lock of each sort, against
+//! what the scenarios expect. `docs/second-opinion.md` has the figures of all locks and many seeds.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,20 +7,43 @@ use fencepost::algorithms;
 use fencepost::reports::style::Colour;
 use fencepost::reports::{CheckedCell, check_text};
 use fencepost::scenarios::builtin;
-use fencepost::scenarios::matrix::{Checked, Seeds, play};
+use fencepost::scenarios::matrix::{Checked, Difference, Seeds, play};
 use fencepost::sim::engine::Turmoil;
+
+/// A lock of each sort: by what it lives on, and by what its holder does. turmoil takes about a second
+/// for a run.
+const LOCKS: &[&str] = &[
+    "naive",
+    "renewing",
+    "redisson-fair",
+    "fenced-claim",
+    "redlock",
+    "etcd",
+    "sentinel-wait",
+    "pg-session",
+    "pg-xact",
+    "pg-claim",
+    "conditional-update",
+];
 
 #[test]
 fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
     let scenarios = builtin::all();
     let never = AtomicBool::new(false);
-    let seeds = Seeds { from: 0, count: 3 };
-    let matrix = play(algorithms::ALL, &scenarios, seeds, &Turmoil, &|| {}, &never);
+    let seeds = Seeds { from: 0, count: 1 };
+    let mut locks = algorithms::ALL.to_vec();
+    locks.retain(|lock| LOCKS.contains(&lock.name()));
+    assert_eq!(locks.len(), LOCKS.len());
+    let matrix = play(&locks, &scenarios, seeds, &Turmoil, &|| {}, &never);
     let named: Vec<_> = scenarios.iter().map(|s| (s, s.name.as_str())).collect();
-    let checked = CheckedCell::all(&matrix, algorithms::ALL, &named);
+    let checked = CheckedCell::all(&matrix, &locks, &named);
     for CheckedCell { cell, scenario, .. } in &checked {
         let too_many = cell.not_applicable.as_deref();
         let is_herd = scenario.clients == 200;
+        // Work that it cannot do is another reason, and comes first.
+        if too_many.is_some_and(|reason| reason.starts_with("it cannot do the work")) {
+            continue;
+        }
         assert_eq!(
             too_many == Some("the turmoil engine plays at most 50 clients"),
             is_herd,
@@ -29,7 +52,12 @@ fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
             cell.scenario
         );
     }
-    let wrong = |cell: &&CheckedCell<'_>| matches!(cell.checked, Checked::Differs(_));
+    // One run may never reach what its scenario is about.
+    let tells = |difference: &Difference| *difference != Difference::AllVacuous;
+    let wrong = |cell: &&CheckedCell<'_>| match &cell.checked {
+        Checked::Differs(differences) => differences.iter().any(tells),
+        _ => false,
+    };
     let text = check_text(&checked, Colour::Never);
     assert_eq!(checked.iter().filter(wrong).count(), 0, "{text}");
     let played = matrix.cells.iter().filter(|cell| cell.runs > 0).count();

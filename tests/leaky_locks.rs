@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use fencepost::algorithms::declare::{Holders, owner_by_majority, owner_of_key};
 use fencepost::algorithms::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 use fencepost::scenarios::matrix::Seeds;
 use fencepost::scenarios::verify;
@@ -203,6 +203,7 @@ impl Algorithm for Leaky {
             service: self.service,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::SectionWithinLease],
             holders: Some(self.holders),
         }

@@ -29,7 +29,7 @@ use crate::declare::owner_by_session;
 use crate::session::{SessionEnd, read};
 use crate::{
     Access, AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -50,6 +50,7 @@ impl Algorithm for Consul {
             points: &[Point::RenewDue],
             ordered: false,
             assumes: &[Assumption::StoreChecks],
+            works: Works::Any,
             holders: Some(owner_by_session),
         }
     }
@@ -224,8 +225,7 @@ async fn renew(client: Client, session: u64, end: SessionEnd) {
 /// Raises the loss when the key is no longer the session's, or nobody says so.
 async fn monitor(client: Client, key: String, session: u64, end: SessionEnd) {
     let mut seen = read(&client, &key).await;
-    loop {
-        let Ok((pairs, index)) = seen else { break };
+    while let Ok((pairs, index)) = seen {
         let own =
             |pair: &sim::coordination::Entry| pair.key == key && pair.session == Some(session);
         if !pairs.iter().any(own) {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sim::Software;
 use sim::fault::Point;
 use sim::history::Stored;
 use sim::redis::parts;
+use sim::{NodeId, Software};
 
 /// What one server would show to a reader at one instant: its keys that have not expired.
 pub type Shown = BTreeMap<String, Stored>;
@@ -28,6 +28,8 @@ pub struct Declaration {
     pub points: &'static [Point],
     /// Whether it promises first come, first served.
     pub ordered: bool,
+    /// Which kinds of work it can do.
+    pub works: Works,
     /// What must be true of the world for its promise to hold.
     pub assumes: &'static [Assumption],
     /// Who holds a key. `None` for a lock that lives in the process and records its grants.
@@ -87,6 +89,25 @@ impl Family {
     }
 }
 
+/// Which kinds of work an algorithm can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Works {
+    /// Whatever can be done between acquire and release.
+    Any,
+    /// The kinds of these names.
+    Only(&'static [&'static str]),
+}
+
+impl Works {
+    /// Whether a kind is among them.
+    pub fn includes(self, kind: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(kinds) => kinds.contains(&kind),
+        }
+    }
+}
+
 /// The servers an algorithm needs, beside the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -107,13 +128,15 @@ pub enum Service {
     InTurn(u16),
     /// A coordination server.
     Coordination,
+    /// The store itself.
+    Store,
 }
 
 impl Service {
     /// How many servers that is.
     pub fn servers(self) -> u16 {
         match self {
-            Self::None => 0,
+            Self::None | Self::Store => 0,
             Self::Redis | Self::Coordination => 1,
             Self::Replicated { replicas, .. } => 1 + replicas,
             Self::Independent(servers) | Self::InTurn(servers) => servers,
@@ -125,6 +148,14 @@ impl Service {
         match self {
             Self::Coordination => Software::Coordination,
             _ => Software::Redis,
+        }
+    }
+
+    /// The nodes that the lock lives on, in a world with so many servers.
+    pub fn nodes(self, servers: u16) -> Vec<NodeId> {
+        match self {
+            Self::Store => vec![NodeId::Store],
+            _ => (1..=servers).map(NodeId::Lock).collect(),
         }
     }
 }
@@ -152,6 +183,10 @@ pub enum Assumption {
     NoFailover,
     /// The store checks fences.
     StoreChecks,
+    /// The database drops no session, and no machine vanishes without a word.
+    SessionsLive,
+    /// Every client has a database session of its own.
+    OwnSession,
 }
 
 impl Assumption {
@@ -168,6 +203,8 @@ impl Assumption {
             Self::DataIsKept => "no server loses data",
             Self::NoFailover => "no replica is promoted that lacks a write",
             Self::StoreChecks => "the store checks fences",
+            Self::SessionsLive => "the database drops no session, and no client's machine vanishes",
+            Self::OwnSession => "every client has a database session of its own",
         }
     }
 }

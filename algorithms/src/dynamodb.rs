@@ -22,7 +22,7 @@ use crate::observed::{Observed, delete, write};
 use crate::session::read;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, LossSignal,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -43,6 +43,7 @@ impl Algorithm for DynamoDb {
             points: &[Point::RenewDue],
             ordered: false,
             assumes: &[Assumption::WriteAtOnce, Assumption::ClocksRunAlike],
+            works: Works::Any,
             holders: Some(owner_of_key),
         }
     }

@@ -29,7 +29,7 @@ use crate::declare::owner_by_age;
 use crate::session::{SessionEnd, delete, read};
 use crate::{
     Access, AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -50,6 +50,7 @@ impl Algorithm for Etcd {
             points: &[Point::RenewDue],
             ordered: false,
             assumes: &[Assumption::StoreChecks],
+            works: Works::Any,
             holders: Some(owner_by_age),
         }
     }

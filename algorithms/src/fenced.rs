@@ -15,7 +15,7 @@ use crate::declare::owner_of_key;
 use crate::tokened::give_back;
 use crate::{
     Access, AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -50,6 +50,7 @@ impl Algorithm for Fenced {
             service: Service::Redis,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::StoreChecks, Assumption::DataIsKept],
             holders: Some(owner_of_key),
         }

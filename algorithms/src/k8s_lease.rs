@@ -26,7 +26,7 @@ use crate::observed::{Observed, write};
 use crate::session::read;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, LossSignal,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -47,6 +47,7 @@ impl Algorithm for K8sLease {
             points: &[Point::RenewDue],
             ordered: false,
             assumes: &[Assumption::SectionWithinLease, Assumption::ClocksRunAlike],
+            works: Works::Any,
             holders: Some(owner_in_record),
         }
     }

@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use sim::Millis;
-use sim::history::What;
-use sim::store::{Comparator, Guard, Operation, Request};
+use sim::history::{GaveUp, What};
+use sim::store::{Comparator, Guard, Operation, Reply, Request, Row};
+use sim::{Millis, StoreError};
 
-use crate::Client;
+use crate::{Client, Decision};
 
 /// A key that is held, as far as its holder knows.
 #[derive(Debug, Clone)]
@@ -22,6 +22,11 @@ pub struct Lease {
     pub access: Access,
     /// How the holder hears that the lease is lost; `None` for a lock that tells nobody.
     pub loss: Option<LossSignal>,
+    /// The row to work on, where the store has chosen another than the item's.
+    pub row: Option<u32>,
+    /// Whether the store has accepted a write under it. A transaction is committed then, and
+    /// rolled back otherwise.
+    pub wrote: Rc<Cell<bool>>,
 }
 
 /// How a holder reaches the store.
@@ -41,6 +46,17 @@ pub enum Access {
         /// The number drawn with the lock.
         fence: u64,
     },
+    /// With nothing to prove, through a transaction pooler.
+    Pooled,
+    /// Inside the open transaction of a database session; what is written counts with the release.
+    Transaction {
+        /// See [`Client::store_session`](sim::Client::store_session).
+        session: u64,
+    },
+    /// The row must still be taken by the lease's token.
+    Taken,
+    /// Without a lock: nobody may have written since the read, or there must be enough left.
+    Unlocked,
 }
 
 impl Lease {
@@ -51,39 +67,77 @@ impl Lease {
             token,
             access: Access::Plain,
             loss: None,
+            row: None,
+            wrote: Rc::default(),
         }
     }
 
     /// The fence, if there is one.
     pub fn fence(&self) -> Option<u64> {
         match self.access {
-            Access::Plain => None,
             Access::Fenced { fence, .. } | Access::Claimed { fence } => Some(fence),
+            _ => None,
         }
+    }
+
+    /// Whether what is written counts only once the release has committed it.
+    pub(crate) fn commits_at_release(&self) -> bool {
+        matches!(self.access, Access::Transaction { .. })
     }
 
     /// The section's first access to a row.
     pub fn read(&self, row: u32) -> Request {
-        let operation = match self.access {
-            Access::Plain | Access::Fenced { .. } => Operation::Read { row },
+        self.request(match self.access {
             Access::Claimed { fence } => Operation::Claim { row, fence },
+            _ => Operation::Read { row },
+        })
+    }
+
+    /// The section's write, decided after a read; nothing if it is to be skipped.
+    pub fn write(&self, row: u32, decision: Decision, read: Row) -> Option<Request> {
+        let guard = match self.access {
+            Access::Plain | Access::Pooled | Access::Transaction { .. } => Guard::Plain,
+            Access::Fenced { fence, comparator } => Guard::Fence { fence, comparator },
+            Access::Claimed { fence } => Guard::Claimed { fence },
+            Access::Taken => Guard::Taken,
+            Access::Unlocked => match decision {
+                Decision::Add(value) => Guard::Least { value: -value },
+                _ => Guard::Version {
+                    version: read.version,
+                },
+            },
         };
+        Some(self.request(match decision {
+            Decision::Skip => return None,
+            Decision::Write(value) => Operation::Write { row, value, guard },
+            Decision::Add(value) => Operation::Add { row, value, guard },
+        }))
+    }
+
+    fn request(&self, operation: Operation) -> Request {
         Request {
-            token: self.token.clone(),
-            operation,
+            pooled: self.access == Access::Pooled,
+            ..Request::new(&self.token, operation)
         }
     }
 
-    /// The section's write.
-    pub fn write(&self, row: u32, value: i64) -> Request {
-        let guard = match self.access {
-            Access::Plain => Guard::Plain,
-            Access::Fenced { fence, comparator } => Guard::Fence { fence, comparator },
-            Access::Claimed { fence } => Guard::Claimed { fence },
-        };
-        Request {
-            token: self.token.clone(),
-            operation: Operation::Write { row, value, guard },
+    /// Why a section is given up whose request was not answered.
+    pub(crate) fn silent(&self, error: StoreError) -> GaveUp {
+        match (self.access, error) {
+            (Access::Transaction { .. }, StoreError::Disconnected) => GaveUp::SessionOver,
+            _ => GaveUp::StoreSilent,
+        }
+    }
+
+    /// Asks the store in the way that the holder reaches it.
+    pub(crate) async fn ask(
+        &self,
+        client: &Client,
+        request: &Request,
+    ) -> Result<Reply, StoreError> {
+        match self.access {
+            Access::Transaction { session } => client.store_in(session, request).await,
+            _ => client.store(request).await,
         }
     }
 }

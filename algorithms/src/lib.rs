@@ -6,16 +6,25 @@
 //! Deliberately absent: who runs them, what goes wrong, and who is right.
 
 pub mod client;
+pub mod conditional_update;
 pub mod consul;
 pub mod declare;
 pub mod dynamodb;
 pub mod etcd;
 pub mod fenced;
+pub mod fenced_sequence;
+pub mod idempotent_outbox;
 pub mod k8s_lease;
 pub mod lease;
 pub mod local_mutex;
 pub mod naive;
 mod observed;
+pub mod pg_claim;
+pub mod pg_lease;
+pub mod pg_queue;
+pub mod pg_session;
+pub mod pg_xact;
+pub mod redis_counter;
 pub mod redisson;
 pub mod redisson_multi;
 pub mod redlock;
@@ -27,14 +36,15 @@ mod session;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod tokened;
+pub mod unique_key;
 pub mod zookeeper;
 
 use async_trait::async_trait;
 
 pub use client::{Client, Settings};
-pub use declare::{Assumption, Declaration, Family, Service};
+pub use declare::{Assumption, Declaration, Family, Service, Works};
 pub use lease::{Access, AcquireError, Lease, LossSignal, ReleaseError};
-pub use section::{Decision, Item, Outcome, Task, standard};
+pub use section::{Acts, Decision, Item, Outcome, Task, standard};
 
 /// A way to do work that only one client may do at a time.
 pub trait Algorithm: Sync {
@@ -78,6 +88,8 @@ pub const ALL: &[&dyn Algorithm] = &[
     &redisson::RedissonFair,
     &fenced::Fenced { claims: false },
     &fenced::Fenced { claims: true },
+    &fenced_sequence::FencedSequence { late: false },
+    &fenced_sequence::FencedSequence { late: true },
     &redlock::Redlock { checked: true },
     &redlock::Redlock { checked: false },
     &redlock_extend::RedlockExtend,
@@ -96,4 +108,15 @@ pub const ALL: &[&dyn Algorithm] = &[
     &sentinel::Sentinel {
         waits: sentinel::Waits::Elsewhere,
     },
+    &pg_session::PgSession { pooled: false },
+    &pg_session::PgSession { pooled: true },
+    &pg_xact::PgXact,
+    &pg_lease::PgLease,
+    &pg_queue::PgQueue,
+    &pg_claim::PgClaim { reaped: true },
+    &pg_claim::PgClaim { reaped: false },
+    &conditional_update::ConditionalUpdate,
+    &unique_key::UniqueKey,
+    &redis_counter::RedisCounter,
+    &idempotent_outbox::IdempotentOutbox,
 ];

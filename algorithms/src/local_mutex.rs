@@ -9,7 +9,7 @@ use sim::history::What;
 
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -29,6 +29,7 @@ impl Algorithm for LocalMutex {
             service: Service::None,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::OneProcess],
             holders: None,
         }

@@ -19,7 +19,7 @@ use redis::RedisResult;
 use crate::declare::field_by_majority;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -44,6 +44,7 @@ impl Algorithm for RedissonMulti {
                 Assumption::ClocksDoNotStep,
                 Assumption::DataIsKept,
             ],
+            works: Works::Any,
             holders: Some(field_by_majority),
         }
     }

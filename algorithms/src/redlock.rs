@@ -17,7 +17,7 @@ use crate::naive::set_with_ttl;
 use crate::tokened::compare_and_delete;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -48,6 +48,7 @@ impl Algorithm for Redlock {
             service: Service::Independent(5),
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[
                 Assumption::SectionWithinLease,
                 Assumption::ClocksDoNotStep,

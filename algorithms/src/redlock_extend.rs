@@ -21,7 +21,7 @@ use crate::redlock::Majority;
 use crate::renewing::refresh;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, LossSignal,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -46,6 +46,7 @@ impl Algorithm for RedlockExtend {
                 Assumption::ClocksDoNotStep,
                 Assumption::DataIsKept,
             ],
+            works: Works::Any,
             holders: Some(owner_by_majority),
         }
     }

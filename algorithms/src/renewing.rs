@@ -16,7 +16,7 @@ use crate::declare::owner_of_key;
 use crate::tokened::{give_back, take};
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, LossSignal,
-    ReleaseError, Service, Worker, standard,
+    ReleaseError, Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -47,6 +47,7 @@ impl Algorithm for Renewing {
             service: Service::Redis,
             points: &[Point::RenewDue],
             ordered: false,
+            works: Works::Any,
             assumes: if self.told {
                 &[
                     Assumption::WriteAtOnce,

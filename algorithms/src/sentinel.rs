@@ -21,7 +21,7 @@ use crate::declare::owner_of_key;
 use crate::tokened::{give_back, take};
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -74,6 +74,7 @@ impl Algorithm for Sentinel {
                 Assumption::DataIsKept,
                 Assumption::NoFailover,
             ],
+            works: Works::Any,
             holders: Some(owner_of_key),
         }
     }

@@ -9,7 +9,7 @@ use redis::RedisResult;
 use crate::declare::owner_of_key;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -29,6 +29,7 @@ impl Algorithm for SetNx {
             service: Service::Redis,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[Assumption::HoldersLive, Assumption::DataIsKept],
             holders: Some(owner_of_key),
         }

@@ -12,7 +12,7 @@ use crate::declare::owner_of_key;
 use crate::setnx::{delete, set_if_absent};
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -32,6 +32,7 @@ impl Algorithm for SetNxExpire {
             service: Service::Redis,
             points: &[Point::MidAcquire],
             ordered: false,
+            works: Works::Any,
             assumes: &[
                 Assumption::HoldersLive,
                 Assumption::SectionWithinLease,

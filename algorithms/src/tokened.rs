@@ -11,7 +11,7 @@ use crate::declare::owner_of_key;
 use crate::naive::set_with_ttl;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, ReleaseError,
-    Service, Worker, standard,
+    Service, Worker, Works, standard,
 };
 
 /// The algorithm.
@@ -31,6 +31,7 @@ impl Algorithm for Tokened {
             service: Service::Redis,
             points: &[],
             ordered: false,
+            works: Works::Any,
             assumes: &[
                 Assumption::SectionWithinLease,
                 Assumption::ClocksDoNotStep,

@@ -23,11 +23,14 @@ fn base(name: &str, title: &str, reaches: Option<Landmark>, faults: Vec<FaultRan
         reaches,
         seeds: None,
         clients: 3,
+        redis: None,
+        persistence: sim::redis::Persistence::default(),
         latency: 1..=5,
         ends: 400_000,
         retry: 200..=600,
         redis_timeout: 1_000,
         store_timeout: 5_000,
+        store: sim::store::Settings::default(),
         lock: Settings {
             ttl: 30_000,
             renew_every: None,
@@ -38,6 +41,8 @@ fn base(name: &str, title: &str, reaches: Option<Landmark>, faults: Vec<FaultRan
         keys: 1,
         items: 3,
         takes: 5_000..=20_000,
+        first_takes: None,
+        limit: 0,
         faults,
         expect: Vec::new(),
     }

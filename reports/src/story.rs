@@ -389,7 +389,7 @@ mod tests {
             );
             let picture = crate::timeline::svg(&run, &scenario);
             assert!(
-                picture.contains("is client-1's (grant 1)"),
+                picture.contains("is client-1&apos;s (grant 1)"),
                 "{name}: {picture}"
             );
         }

@@ -44,6 +44,10 @@ pub const FILES: &[(&str, &str)] = files![
     "failover-to-stale-replica",
     "isolated-master",
     "counter-rollback",
+    "seckill-rush",
+    "idle-in-pool",
+    "worker-dies-mid-job",
+    "limiter-restart",
     "herd",
     "herd-fine-grained",
 ];

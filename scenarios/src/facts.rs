@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use algorithms::Service;
 use algorithms::declare::{Holders, Shown, owners};
 use sim::clock::Clock;
 use sim::history::{Event, Stored, What};
@@ -30,6 +31,12 @@ pub struct Circumstances {
     /// Whether they are a master, the first one, and its replicas. Then whoever is a master grants,
     /// and that may be two.
     pub replicated: bool,
+    /// What the lock lives on.
+    pub service: Service,
+    /// How often the work may be done, where it says so.
+    pub limit: i64,
+    /// How long a database session may be idle.
+    pub idle_timeout: Option<Millis>,
     /// Who holds a key; `None` when the lock records its grants itself.
     pub holders: Option<Holders>,
     /// Whether the algorithm promises first come, first served.
@@ -145,6 +152,8 @@ pub struct Write {
     pub row: u32,
     /// What it brings.
     pub value: i64,
+    /// Whether the store has reckoned that from the row's own value.
+    pub adds: bool,
     /// The fence that it comes with.
     pub fence: Option<u64>,
     /// Whether the row was changed.
@@ -157,6 +166,19 @@ pub struct Write {
     pub event: usize,
     /// The grant under which it was made, by its place in [`Facts::grants`].
     pub grant: Option<usize>,
+}
+
+/// A section did what no database can take back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// Whose.
+    pub by: NodeId,
+    /// The row that it was done for.
+    pub row: u32,
+    /// When.
+    pub at: Millis,
+    /// The place in the history.
+    pub event: usize,
 }
 
 /// After a command of somebody, a grant was in force no more that had been before.
@@ -191,6 +213,10 @@ pub struct Facts<'a> {
     pub reads: Vec<Read>,
     /// In the store's order.
     pub writes: Vec<Write>,
+    /// Writes that were undone before anybody saw them: whose, when, and the place in the history.
+    pub undone: Vec<(NodeId, Millis, usize)>,
+    /// In their order.
+    pub effects: Vec<Effect>,
     /// Grants that somebody's command ended, their own holders' included.
     pub removals: Vec<Removal>,
     /// When the last fault that struck was over; `None` while one goes on.
@@ -211,6 +237,8 @@ impl<'a> Facts<'a> {
             sections: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
+            undone: Vec::new(),
+            effects: Vec::new(),
             removals: Vec::new(),
             faults_over: Some(0),
             struck: BTreeSet::new(),
@@ -291,6 +319,10 @@ impl<'a> Facts<'a> {
                     ..
                 } => {
                     self.end_section(client, at, index);
+                    // Without a lock there never is a lease.
+                    if let Some(ask) = self.open_ask(client) {
+                        ask.until = Some(at);
+                    }
                 }
                 What::Crashed if client.is_client() => {
                     if let Some(ask) = self.open_ask(client) {
@@ -394,6 +426,7 @@ impl<'a> Facts<'a> {
                         token,
                         row,
                         value: state.value,
+                        adds: false,
                         fence: Some(fence),
                         accepted: false,
                         before: state,
@@ -408,14 +441,15 @@ impl<'a> Facts<'a> {
                     token,
                     row,
                     value,
+                    adds,
                     guard,
                     accepted,
                     before,
                 } => {
                     let grant = self.grant_of(&token);
                     let fence = match guard {
-                        Guard::Plain => None,
                         Guard::Fence { fence, .. } | Guard::Claimed { fence } => Some(fence),
+                        _ => None,
                     };
                     self.writes.push(Write {
                         sequence: Some(sequence),
@@ -423,6 +457,7 @@ impl<'a> Facts<'a> {
                         token,
                         row,
                         value,
+                        adds,
                         fence,
                         accepted,
                         before,
@@ -430,6 +465,11 @@ impl<'a> Facts<'a> {
                         event,
                         grant,
                     });
+                }
+                What::RolledBack { by, .. } => self.undone.push((by, at, event)),
+                What::Effect { row, .. } => {
+                    let by = self.history.events[event].node;
+                    self.effects.push(Effect { by, row, at, event });
                 }
                 _ => {}
             }
@@ -481,7 +521,7 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(history: &'a History, around: &'a Circumstances) -> Self {
-        let servers = usize::from(around.servers);
+        let servers = around.service.nodes(around.servers).len();
         let asked = history.events.iter().filter_map(|event| match &event.what {
             What::Asked { key, .. } => Some(key.as_str()),
             _ => None,
@@ -510,13 +550,26 @@ impl<'a> Replay<'a> {
                 (client, What::Granted { key, token }) => {
                     self.grant(facts, key, token, *client, at, index);
                 }
-                (_, What::Freed { token, .. }) => {
-                    if let Some(&grant) = self.known.get(token) {
-                        facts.grants[grant].until = Some(at);
+                (node, What::Freed { token, .. }) => {
+                    let Some(&grant) = self.known.get(token) else {
+                        continue;
+                    };
+                    facts.grants[grant].until = Some(at);
+                    // A session that ends frees what it held, and nobody has asked for it.
+                    if node.is_client() {
+                        let (by, event) = (*node, index);
+                        facts.removals.push(Removal {
+                            by,
+                            grant,
+                            at,
+                            event,
+                        });
                     }
                 }
-                (NodeId::Lock(server), What::Changed { by, key, after, .. }) => {
-                    let server = usize::from(*server) - 1;
+                (node, What::Changed { by, key, after, .. }) => {
+                    let Some(server) = self.server(*node) else {
+                        continue;
+                    };
                     self.expire_until(facts, at, index);
                     match after {
                         Some(after) => {
@@ -534,26 +587,27 @@ impl<'a> Replay<'a> {
                     for lock in self.locks_of(key) {
                         let ended = self.ask(facts, lock, at, index);
                         let Some(by) = *by else { continue };
-                        // Who takes a lapsed lock over in the same command releases nothing.
-                        let takes_over = |grant: &usize| {
+                        // On a coordination server, who takes a lapsed record over by a conditional
+                        // write releases nobody's lock.
+                        let is_new = |grant: &usize| {
                             let grant = &facts.grants[*grant];
                             grant.client == by && grant.event == index
                         };
-                        if self
-                            .held
-                            .get(lock)
-                            .is_some_and(|now| now.iter().any(takes_over))
-                        {
-                            continue;
-                        }
-                        facts
-                            .removals
-                            .extend(ended.into_iter().map(|grant| Removal {
+                        let held = self.held.get(lock);
+                        let is_record = after.as_ref().is_some_and(|a| a.tracked.is_some());
+                        let takes_over =
+                            is_record && held.is_some_and(|now| now.iter().any(is_new));
+                        for grant in ended {
+                            if takes_over && facts.grants[grant].client != by {
+                                continue;
+                            }
+                            facts.removals.push(Removal {
                                 by,
                                 grant,
                                 at,
                                 event: index,
-                            }));
+                            });
+                        }
                     }
                 }
                 (NodeId::Lock(server), turn @ (What::Promoted | What::Follows { .. })) => {
@@ -568,7 +622,7 @@ impl<'a> Replay<'a> {
                     self.alive[usize::from(*server) - 1] = *life == What::Started;
                     self.ask_all(facts, at, index);
                 }
-                (client, What::Crashed) if self.around.holders.is_none() => {
+                (client, What::Crashed) if self.around.service == Service::None => {
                     // A lock that lives in the process dies with it.
                     for grant in &mut facts.grants {
                         if grant.client == *client && grant.until.is_none() {
@@ -577,22 +631,37 @@ impl<'a> Replay<'a> {
                     }
                 }
                 (
-                    NodeId::Lock(server),
+                    node,
                     What::ClockStepped { .. } | What::ClockRate { .. } | What::ClockOffset { .. },
                 ) => {
+                    let Some(server) = self.server(*node) else {
+                        continue;
+                    };
                     self.expire_until(facts, at, index);
-                    what.applied_to(&mut self.clocks[usize::from(*server) - 1], at);
+                    what.applied_to(&mut self.clocks[server], at);
                     self.ask_all(facts, at, index);
                 }
-                (NodeId::Lock(server), What::DataLost) => {
+                (node, What::DataLost) => {
+                    let Some(server) = self.server(*node) else {
+                        continue;
+                    };
                     self.expire_until(facts, at, index);
-                    self.stored[usize::from(*server) - 1].clear();
+                    self.stored[server].clear();
                     self.ask_all(facts, at, index);
                 }
                 _ => {}
             }
         }
         self.expire_until(facts, history.ended, history.events.len());
+    }
+
+    /// The place of a node among those that the lock lives on.
+    fn server(&self, node: NodeId) -> Option<usize> {
+        match node {
+            NodeId::Lock(server) => Some(usize::from(server) - 1),
+            NodeId::Store if self.around.service == Service::Store => Some(0),
+            _ => None,
+        }
     }
 
     /// The locks that a key of a server belongs to.

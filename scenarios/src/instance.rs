@@ -19,6 +19,8 @@ pub struct Instance {
     pub setup: Setup,
     /// Every client's items, in order.
     pub work: Vec<Vec<DrawnItem>>,
+    /// What the lock lives on.
+    pub service: Service,
 }
 
 /// An item of work.
@@ -38,14 +40,15 @@ pub struct DrawnItem {
 const REST: RangeInclusive<Millis> = 0..=100;
 
 impl Instance {
-    /// Draws a scenario for a lock that needs `service`.
+    /// Draws a scenario for a lock that lives on `service`.
     pub fn draw(scenario: &Scenario, seed: u64, service: Service) -> Self {
         let (servers, deployment) = scenario.servers(service);
         let sentinels = deployment.sentinel_count();
+        let lock = service.nodes(servers);
         let faults = scenario.faults.iter().enumerate();
         let plan = faults
             .map(|(place, fault)| {
-                draw_fault(fault, seed, place, |role| role.nodes(servers, sentinels))
+                draw_fault(fault, seed, place, |role| role.nodes(&lock, sentinels))
             })
             .collect();
         let setup = Setup {
@@ -58,20 +61,29 @@ impl Instance {
             redis_timeout: scenario.redis_timeout,
             store_timeout: scenario.store_timeout,
             software: service.software(),
+            store: sim::store::Settings {
+                starts_at: scenario.work.starts_at(scenario.limit),
+                ..scenario.store.clone()
+            },
             plan: Plan(plan),
         };
         let work = (0..scenario.clients)
             .map(|client| draw_work(scenario, seed, client))
             .collect();
-        Self { setup, work }
+        Self {
+            setup,
+            work,
+            service,
+        }
     }
 
     /// The faults of the plan that hold the links from client-1 to the lock's servers, whether or
     /// not they hold the way back, too.
     pub fn cuts(&self) -> Vec<usize> {
+        let lock = self.service.nodes(self.setup.servers);
         let cuts = self.setup.plan.0.iter().enumerate().filter(|(_, planned)| {
             let sides = |a: &[NodeId], b: &[NodeId]| {
-                a.contains(&NodeId::Client(1)) && b.iter().any(|n| matches!(n, NodeId::Lock(_)))
+                a.contains(&NodeId::Client(1)) && b.iter().any(|n| lock.contains(n))
             };
             match &planned.fault {
                 Fault::Hold { a, b, .. } => sides(a, b) || sides(b, a),
@@ -87,7 +99,11 @@ fn draw_work(scenario: &Scenario, seed: u64, client: u16) -> Vec<DrawnItem> {
     let mut lane = Lane::new(seed, Purpose::Work, u64::from(client));
     let items = (0..scenario.items).map(|item| {
         let place = scenario.work.place(client, item, scenario.keys);
-        let takes = lane.within(&scenario.takes);
+        let first = scenario
+            .first_takes
+            .as_ref()
+            .filter(|_| (client, item) == (0, 0));
+        let takes = lane.within(first.unwrap_or(&scenario.takes));
         let rest = lane.within(&REST);
         DrawnItem {
             key: format!("lock:{}", place.key + 1),

@@ -24,6 +24,9 @@ pub enum Landmark {
     WokeAfterLease,
     /// Work that takes longer than the TTL began while another client wanted the same key.
     WorkOutlivedLease,
+    /// Work that takes longer than a database session may be idle began while another client
+    /// wanted the same key.
+    WorkOutlivedSession,
     /// Client-1 died inside a section.
     HolderDied,
     /// Client-1's request to acquire got through and was not answered within its time-out.
@@ -62,6 +65,7 @@ impl Landmark {
     pub const ALL: &[Self] = &[
         Self::WokeAfterLease,
         Self::WorkOutlivedLease,
+        Self::WorkOutlivedSession,
         Self::HolderDied,
         Self::AcquireUnanswered,
         Self::AnswersAfterLease,
@@ -78,11 +82,17 @@ impl Landmark {
         Self::TwoMasters,
     ];
 
+    /// Whether only those reach it who wait for a lock that another one holds.
+    pub fn wants_a_waiter(self) -> bool {
+        matches!(self, Self::WaiterStruck | Self::WaitedByWrongClock)
+    }
+
     /// The name in scenario files.
     pub fn name(self) -> &'static str {
         match self {
             Self::WokeAfterLease => "woke-after-lease",
             Self::WorkOutlivedLease => "work-outlived-lease",
+            Self::WorkOutlivedSession => "work-outlived-session",
             Self::HolderDied => "holder-died",
             Self::AcquireUnanswered => "acquire-unanswered",
             Self::AnswersAfterLease => "answers-after-lease",
@@ -105,6 +115,7 @@ impl Landmark {
         match self {
             Self::WokeAfterLease => "client-1 stood still in a section for longer than the ttl",
             Self::WorkOutlivedLease => "work that takes longer than the ttl began",
+            Self::WorkOutlivedSession => "work that takes longer than a session may be idle began",
             Self::HolderDied => "client-1 died in a section",
             Self::AcquireUnanswered => "an acquire of client-1 was applied and not answered",
             Self::AnswersAfterLease => "client-1 read the answer to its acquire after the ttl",
@@ -127,7 +138,11 @@ impl Landmark {
     pub fn reached(self, facts: &Facts<'_>, cuts: &[usize]) -> bool {
         match self {
             Self::WokeAfterLease => stood_still(facts, |_| true),
-            Self::WorkOutlivedLease => work_outlived_lease(facts),
+            Self::WorkOutlivedLease => work_outlived(facts, facts.around.ttl),
+            Self::WorkOutlivedSession => {
+                let idle = facts.around.idle_timeout;
+                idle.is_some_and(|idle| work_outlived(facts, idle))
+            }
             Self::HolderDied => indexed(facts, FIRST).any(|(index, event)| {
                 event.what == What::Crashed && section_at(facts, FIRST, index).is_some()
             }),
@@ -199,13 +214,13 @@ fn stood_still(facts: &Facts<'_>, matters: impl Fn(usize) -> bool) -> bool {
     })
 }
 
-fn work_outlived_lease(facts: &Facts<'_>) -> bool {
+fn work_outlived(facts: &Facts<'_>, length: Millis) -> bool {
     let mut events = facts.history.events.iter().enumerate();
     events.any(|(index, Event { at, node, what })| {
         let What::Working { takes, .. } = what else {
             return false;
         };
-        *takes > facts.around.ttl
+        *takes > length
             && section_at(facts, *node, index).is_some_and(|section| {
                 facts.wanted_by_another(*node, &section.key, *at, *at + *takes)
             })
@@ -273,19 +288,45 @@ fn release_unanswered(facts: &Facts<'_>) -> bool {
 }
 
 fn write_after_lease(facts: &Facts<'_>) -> bool {
-    facts.writes.iter().any(|write| {
-        let sent = indexed(facts, write.by).rev().find(|(index, event)| {
-            *index < write.event
-                && matches!(event.what, What::Reached { point: Point::WriteChecked, section }
-                    if section_of_token(facts, &write.token) == Some(section))
+    let writes = facts
+        .writes
+        .iter()
+        .map(|write| (write.by, write.at, write.event));
+    let mut arrived: Vec<_> = writes.chain(facts.undone.iter().copied()).collect();
+    arrived.sort_by_key(|(.., event)| *event);
+    arrived.iter().any(|&(by, at, event)| {
+        let sent = indexed(facts, by).filter(|(index, event_then)| {
+            let checked = Point::WriteChecked;
+            *index < event
+                && matches!(event_then.what, What::Reached { point, .. } if point == checked)
         });
-        sent.is_some_and(|(index, sent)| {
-            write.at - sent.at > facts.around.ttl
-                && section_at(facts, write.by, index).is_some_and(|section| {
-                    facts.wanted_by_another(write.by, &section.key, sent.at, write.at)
-                })
+        let sent: Vec<_> = sent.collect();
+        let of_its_section = match token_of(facts, event).and_then(|t| section_of_token(facts, t)) {
+            Some(wanted) => sent.iter().rev().find(|(_, event)| {
+                matches!(event.what, What::Reached { section, .. } if section == wanted)
+            }),
+            // Without a lock no lease tells which section it was; writes arrive as they were sent.
+            None => {
+                let earlier = |other: &&(NodeId, Millis, usize)| other.0 == by && other.2 < event;
+                sent.get(arrived.iter().filter(earlier).count())
+            }
+        };
+        of_its_section.is_some_and(|(index, sent)| {
+            at - sent.at > facts.around.ttl
+                && section_at(facts, by, *index)
+                    .is_some_and(|section| facts.wanted_by_another(by, &section.key, sent.at, at))
         })
     })
+}
+
+/// The owner token of a write, by its place in the history.
+fn token_of<'f>(facts: &'f Facts<'_>, event: usize) -> Option<&'f str> {
+    match &facts.history.events.get(event)?.what {
+        What::Write { token, .. }
+        | What::RolledBack { token, .. }
+        | What::RefusedClaim { token, .. } => Some(token),
+        _ => None,
+    }
 }
 
 fn section_of_token(facts: &Facts<'_>, token: &str) -> Option<u32> {
@@ -391,7 +432,11 @@ fn server_event_while_held(facts: &Facts<'_>, which: impl Fn(&What) -> bool) -> 
         .iter()
         .enumerate()
         .any(|(index, event)| {
-            matches!(event.node, NodeId::Lock(_))
+            facts
+                .around
+                .service
+                .nodes(facts.around.servers)
+                .contains(&event.node)
                 && which(&event.what)
                 && facts
                     .beliefs

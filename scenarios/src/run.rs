@@ -1,14 +1,17 @@
 //! One run: an algorithm meets a scenario under a seed, and its history is judged.
 
-use algorithms::{Algorithm, Client, Item, Outcome};
+use algorithms::{Algorithm, Client, Family, Item, Outcome};
+use std::rc::Rc;
+
 use serde::Serialize;
 use sim::engine::{Engine, Failed};
+use sim::store::Place;
 use sim::{History, Millis};
 
 use crate::cost::Cost;
 use crate::facts::{Circumstances, Facts};
 use crate::instance::{DrawnItem, Instance};
-use crate::invariants::{self, Invariant, Stuck, Unfair, Violation};
+use crate::invariants::{self, Invariant, LostUpdate, Stuck, Unfair, Violation};
 use crate::scenario::Scenario;
 
 /// A run that was played and judged.
@@ -91,6 +94,8 @@ pub fn run(
     let history = engine.run(&instance.setup, &|client| {
         let items = instance.work[usize::from(client.number()) - 1].clone();
         let task = scenario.work.task();
+        let all = places(&instance);
+        let limit = scenario.limit;
         let retry = retry.clone();
         let client = Client::new(client, scenario.lock.clone());
         let mut worker = algorithm.start(client.clone());
@@ -113,12 +118,14 @@ pub fn run(
                     row,
                     takes,
                     task: task.clone(),
+                    all: all.clone(),
+                    limit,
                 };
                 loop {
                     match worker.perform(&item).await {
                         Outcome::Done => break,
                         Outcome::Denied(_) => client.sleep(client.draw(&retry)).await,
-                        Outcome::GivenUp(_) => {
+                        Outcome::GivenUp(_) | Outcome::Another => {
                             section += 1;
                             item.section = section;
                             client.sleep(rest).await;
@@ -134,10 +141,13 @@ pub fn run(
         ends: scenario.ends,
         servers: instance.setup.servers,
         replicated,
+        service: declaration.service,
+        limit: scenario.limit,
+        idle_timeout: scenario.store.idle_timeout,
         holders: declaration.holders,
         ordered: declaration.ordered,
     };
-    let verdict = judge(&history, &around, scenario, &instance);
+    let verdict = judge(&history, &around, scenario, &instance, declaration.family);
     Ok(Run {
         algorithm: algorithm.name().to_owned(),
         scenario: scenario.name.clone(),
@@ -148,6 +158,19 @@ pub fn run(
         history,
         verdict,
     })
+}
+
+/// Every row of the work, and its lock key.
+fn places(instance: &Instance) -> Rc<[Place]> {
+    let items = instance.work.iter().flatten();
+    let mut all: Vec<_> = items.map(|item| (item.row, &item.key)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let place = |(row, key): (u32, &String)| Place {
+        key: key.clone(),
+        row,
+    };
+    all.into_iter().map(place).collect()
 }
 
 /// Client-1 asks at 0 ms, client-k so much later than the one before, so that the client
@@ -179,12 +202,18 @@ fn judge(
     around: &Circumstances,
     scenario: &Scenario,
     instance: &Instance,
+    family: Family,
 ) -> Verdict {
     let facts = Facts::of(history, around);
     let reached = scenario
         .reaches
         .is_none_or(|mark| mark.reached(&facts, &instance.cuts()));
-    let judged = judged_by(scenario, around.ordered);
+    let own = scenario.work.invariant().map(Invariant::name);
+    let mut judged = judged_by(scenario, around.ordered);
+    if family == Family::LockFree {
+        // Nobody holds anything.
+        judged.retain(|i| own == Some(i.name()) || i.name() == LostUpdate.name());
+    }
     Verdict {
         vacuous: !reached,
         stuck_not_judged: !Stuck::can_judge(&facts),

@@ -4,11 +4,11 @@
 
 use std::ops::RangeInclusive;
 
-use algorithms::{Declaration, Service, Settings};
+use algorithms::{Assumption, Declaration, Family, Service, Settings};
 use sim::engine::Engine;
 use sim::fault::{Data, Point};
 use sim::redis::{Deployment, Persistence, Sentinels, Shape};
-use sim::{Millis, NodeId, weather};
+use sim::{Millis, NodeId, store, weather};
 
 use crate::landmark::Landmark;
 use crate::work::WorkKind;
@@ -42,6 +42,8 @@ pub struct Scenario {
     pub redis_timeout: Millis,
     /// How long a client waits for the store.
     pub store_timeout: Millis,
+    /// How the store is set up.
+    pub store: store::Settings,
     /// The lock's parameters.
     pub lock: Settings,
     /// The kind of work.
@@ -52,6 +54,10 @@ pub struct Scenario {
     pub items: u16,
     /// How long an item takes.
     pub takes: RangeInclusive<Millis>,
+    /// How long client-1's first item takes, where that is something else.
+    pub first_takes: Option<RangeInclusive<Millis>>,
+    /// How often the work may be done, where it says so.
+    pub limit: i64,
     /// What goes wrong.
     pub faults: Vec<FaultRange>,
     /// What is expected of whom.
@@ -270,11 +276,11 @@ pub struct Expectation {
 }
 
 impl Role {
-    /// The nodes of a world with so many lock servers and sentinels.
-    pub fn nodes(self, servers: u16, sentinels: u16) -> Vec<NodeId> {
+    /// The nodes that play it, where the lock lives on `lock` and has so many sentinels.
+    pub fn nodes(self, lock: &[NodeId], sentinels: u16) -> Vec<NodeId> {
         match self {
             Self::Client(number) => vec![NodeId::Client(number)],
-            Self::Lock => (1..=servers).map(NodeId::Lock).collect(),
+            Self::Lock => lock.to_vec(),
             Self::LockServer(number) => vec![NodeId::Lock(number)],
             Self::Sentinels => (1..=sentinels).map(NodeId::Sentinel).collect(),
             Self::Sentinel(number) => vec![NodeId::Sentinel(number)],
@@ -314,20 +320,23 @@ impl FaultKind {
         }
     }
 
-    /// Why it happens to no quorum, if it strikes the servers of the lock.
-    fn why_redis_alone(&self) -> Option<String> {
+    /// Why it cannot happen to the lock, which lives on something other than Redis.
+    fn why_redis_alone(&self, service: Service) -> Option<String> {
         let on_lock = |role: &Role| matches!(role, Role::Lock | Role::LockServer(_));
-        let why = match self {
+        let takes_keys = match self {
             Self::Restart {
                 node,
                 data: Data::Lost,
                 ..
-            } if on_lock(node) => "it lives on a quorum, which keeps its data",
-            Self::Flush { node } if on_lock(node) => "its servers know no FLUSHALL",
-            Self::Evict { node } if on_lock(node) => "its servers evict nothing",
-            _ => return None,
+            }
+            | Self::Flush { node }
+            | Self::Evict { node } => on_lock(node),
+            _ => false,
         };
-        Some(why.into())
+        takes_keys.then(|| match service {
+            Service::Store => "it lives in the database, which keeps its data".into(),
+            _ => "it lives on a quorum, which keeps its data".into(),
+        })
     }
 
     /// How long it can go on, the last segment that it delays included; or how far it can step;
@@ -416,10 +425,18 @@ impl Scenario {
 
     /// What the scenario asks of an algorithm that it does not have.
     fn beyond(&self, declaration: &Declaration) -> Option<String> {
-        let (servers, deployment) = self.servers(declaration.service);
-        let misfit = match (self.redis, declaration.service) {
-            (Some(_), Service::None) => Some("it lives on no Redis server"),
-            (Some(_), Service::Independent(_)) => {
+        let kind = self.work.name();
+        if !declaration.works.includes(kind) {
+            return Some(format!("it cannot do the work `{kind}`"));
+        }
+        let service = declaration.service;
+        let (servers, deployment) = self.servers(service);
+        let of_redis = self.redis.is_some() || self.persistence != Persistence::default();
+        let misfit = match (self.redis, service) {
+            (_, Service::None | Service::Store | Service::Coordination) if of_redis => {
+                Some("it lives on no Redis server")
+            }
+            (Some(_), Service::Independent(_) | Service::InTurn(_)) => {
                 Some("it needs servers that know nothing of each other")
             }
             (Some(RedisShape::Single), Service::Replicated { .. }) => {
@@ -430,6 +447,11 @@ impl Scenario {
         if let Some(misfit) = misfit {
             return Some(misfit.into());
         }
+        let all_at_once = declaration.family == Family::LockFree
+            || declaration.assumes.contains(&Assumption::OwnSession);
+        if all_at_once && self.reaches.is_some_and(Landmark::wants_a_waiter) {
+            return Some("nobody waits for anybody with it".into());
+        }
         self.faults.iter().find_map(|fault| {
             let missing = fault.kind.roles().into_iter().find_map(|role| match role {
                 Role::Sentinels if deployment.sentinel_count() == 0 => {
@@ -438,15 +460,15 @@ impl Scenario {
                 Role::Sentinel(number) if deployment.sentinel_count() < number => {
                     Some(format!("no sentinel-{number} watches over it"))
                 }
-                Role::Lock if servers == 0 => Some("it lives on no server".into()),
+                Role::Lock if service == Service::None => Some("it lives on no server".into()),
                 Role::LockServer(number) if servers < number => {
                     Some(format!("it does not use lock-{number}"))
                 }
                 _ => None,
             });
             let of_redis = || {
-                let is_coordination = declaration.service == Service::Coordination;
-                is_coordination.then(|| fault.kind.why_redis_alone())?
+                let keeps = matches!(service, Service::Coordination | Service::Store);
+                keeps.then(|| fault.kind.why_redis_alone(service))?
             };
             missing.or_else(of_redis).or_else(|| match fault.when {
                 WhenRange::Point {

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use algorithms::Service;
 use algorithms::declare::{Holders, owner_by_majority, owner_of_key};
 use sim::clock::Clock;
 use sim::fault::Point;
 use sim::history::{Event, Release, Stored, What};
-use sim::store::{Comparator, Guard, Operation, Reply, Request, Table};
+use sim::store::{Comparator, Database, Guard, Operation, Request, SessionId};
 use sim::{History, Millis, NodeId};
 
 use crate::facts::{Circumstances, Facts};
@@ -38,7 +39,8 @@ pub(crate) struct Told {
     key: String,
     stored: BTreeMap<(u16, String), Stored>,
     clocks: BTreeMap<u16, Clock>,
-    store: Table,
+    store: Database,
+    session: SessionId,
     sections: BTreeMap<NodeId, u32>,
     /// Clients whose next attempt begins no section.
     in_section: BTreeSet<NodeId>,
@@ -68,13 +70,22 @@ impl Told {
     }
 
     fn of(servers: u16, holders: Option<Holders>) -> Self {
+        let mut store = Database::default();
         Self {
+            session: store.connect(),
             history: History::default(),
             around: Circumstances {
                 ttl: TTL,
                 ends: 400_000,
                 servers,
                 replicated: false,
+                service: match servers {
+                    0 => Service::None,
+                    1 => Service::Redis,
+                    more => Service::Independent(more),
+                },
+                limit: 2,
+                idle_timeout: None,
                 holders,
                 ordered: false,
             },
@@ -82,7 +93,7 @@ impl Told {
             key: "lock:1".into(),
             stored: BTreeMap::new(),
             clocks: BTreeMap::new(),
-            store: Table::default(),
+            store,
             sections: BTreeMap::new(),
             in_section: BTreeSet::new(),
         }
@@ -297,43 +308,31 @@ impl Told {
         self.stores(client, token, Operation::Write { row, value, guard })
     }
 
+    /// Takes one from the row, or adds what is given.
+    pub(crate) fn adds(self, client: NodeId, token: &str, row: u32, value: i64) -> Self {
+        let guard = PLAIN;
+        self.stores(client, token, Operation::Add { row, value, guard })
+    }
+
+    pub(crate) fn acts(self, client: NodeId, token: &str, row: u32) -> Self {
+        let (section, token) = (self.sections[&client], token.into());
+        self.event(
+            client,
+            What::Effect {
+                token,
+                section,
+                row,
+            },
+        )
+    }
+
     fn stores(mut self, by: NodeId, token: &str, operation: Operation) -> Self {
-        let token: String = token.into();
-        let request = Request {
-            token: token.clone(),
-            operation: operation.clone(),
-        };
-        let effect = self.store.execute(&request);
-        let before = effect.before;
-        let what = match (operation, effect.reply) {
-            (Operation::Read { row } | Operation::Claim { row, .. }, Reply::Row(state)) => {
-                What::Read {
-                    by,
-                    token,
-                    row,
-                    state,
-                }
-            }
-            (Operation::Write { row, value, guard }, reply) => What::Write {
-                sequence: effect.sequence.unwrap(),
-                by,
-                token,
-                row,
-                value,
-                guard,
-                accepted: reply == Reply::Accepted,
-                before,
-            },
-            (Operation::Claim { row, fence }, _) => What::RefusedClaim {
-                by,
-                token,
-                row,
-                fence,
-                state: before,
-            },
-            (Operation::Read { .. }, _) => unreachable!("a read is always answered"),
-        };
-        self.event(NodeId::Store, what)
+        let request = Request::new(token, operation);
+        self.store.execute(self.session, by, &request, 0);
+        self.store.take_done();
+        let told = self.store.take_told();
+        told.into_iter()
+            .fold(self, |this, (node, what)| this.event(node, what))
     }
 
     // Trouble.
@@ -429,6 +428,12 @@ impl Told {
 
     pub(crate) fn over(self, fault: usize) -> Self {
         self.event(A, What::Over { fault })
+    }
+
+    /// The store drops sessions that are idle for so long.
+    pub(crate) fn dropping_sessions_after(mut self, idle: Millis) -> Self {
+        self.around.idle_timeout = Some(idle);
+        self
     }
 
     /// The run was to end then at the latest.

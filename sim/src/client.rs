@@ -55,6 +55,7 @@ pub(crate) struct Connections {
     pub(crate) coordination: Option<coordination::Connection>,
     attempt: Option<Attempt>,
     opened: u64,
+    store_opened: u64,
 }
 
 #[derive(Clone)]
@@ -65,6 +66,8 @@ struct Open {
 }
 
 struct StoreConnection {
+    /// Which session of this process it is, counted from one.
+    number: u64,
     stream: Stream,
     frames: Frames,
     requests: u32,
@@ -88,6 +91,7 @@ impl Connections {
             coordination: None,
             attempt: None,
             opened: 0,
+            store_opened: 0,
         }
     }
 
@@ -218,12 +222,13 @@ impl Client {
     }
 
     /// Begins an attempt to acquire: [`Point::AcquireSent`] is reached once the first request
-    /// to every server has been written to its socket, or cannot be any more. To a coordination
-    /// server that is the first request that puts something.
+    /// to every Redis server has been written to its socket, or cannot be any more. To a coordination
+    /// server that is the first request that puts something; where there is no server, the first to
+    /// the store that is not a BEGIN.
     pub fn begin_attempt(&self, section: u32) {
         with(|world| {
             let servers = world.setup.deployment.seen(world.setup.servers);
-            let waiting = vec![true; usize::from(servers)];
+            let waiting = vec![true; usize::from(servers).max(1)];
             let attempt = Attempt {
                 section,
                 waiting,
@@ -240,13 +245,39 @@ impl Client {
 
     /// One request to the store, which is given the setup's `store_timeout`.
     pub async fn store(&self, request: &store::Request) -> Result<store::Reply, StoreError> {
+        self.ask_store(None, request).await
+    }
+
+    /// One request inside a session that [`store_session`](Self::store_session) has named. If that
+    /// is over, nothing is sent.
+    pub async fn store_in(
+        &self,
+        session: u64,
+        request: &store::Request,
+    ) -> Result<store::Reply, StoreError> {
+        self.ask_store(Some(session), request).await
+    }
+
+    /// The session that the last request to the store was sent in, if its connection is kept.
+    pub fn store_session(&self) -> Option<u64> {
+        with(|world| {
+            let connections = &world.nodes[self.tag.node].connections;
+            connections.store.as_ref().map(|store| store.number)
+        })
+    }
+
+    async fn ask_store(
+        &self,
+        session: Option<u64>,
+        request: &store::Request,
+    ) -> Result<store::Reply, StoreError> {
         let limit = with(|world| world.setup.store_timeout);
         let answer = self.timeout(limit, async {
             let mut lent = Lent {
                 client: *self,
                 connection: None,
             };
-            let connection = lent.open().await?;
+            let connection = lent.open(session).await?;
             connection.requests += 1;
             let number = connection.requests;
             connection.writing = true;
@@ -255,6 +286,13 @@ impl Client {
                 .write_all(&store::encode(number, request))
                 .await?;
             connection.writing = false;
+            with(|world| {
+                // BEGIN takes nothing yet.
+                let takes = request.operation != store::Operation::Begin;
+                if world.setup.servers == 0 && takes {
+                    world.request_left(self.tag.node, 0);
+                }
+            });
             loop {
                 // Answers to requests that were given up on are passed over.
                 while let Some((answered, body)) = connection.frames.next() {
@@ -276,7 +314,10 @@ impl Client {
             Err(Elapsed) => Err(StoreError::TimedOut),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(_)) => {
-                let broken = with(|world| world.nodes[self.tag.node].connections.store.take());
+                let broken = with(|world| {
+                    let store = &mut world.nodes[self.tag.node].connections.store;
+                    store.take_if(|kept| session.is_none_or(|session| kept.number == session))
+                });
                 drop(broken);
                 Err(StoreError::Disconnected)
             }
@@ -292,7 +333,7 @@ struct Lent {
 }
 
 impl Lent {
-    async fn open(&mut self) -> io::Result<&mut StoreConnection> {
+    async fn open(&mut self, session: Option<u64>) -> io::Result<&mut StoreConnection> {
         let node = self.client.tag.node;
         self.connection = with(|world| world.nodes[node].connections.store.take());
         if let Some(kept) = &mut self.connection
@@ -300,10 +341,20 @@ impl Lent {
         {
             self.connection = None;
         }
+        let number = self.connection.as_ref().map(|kept| kept.number);
+        if session.is_some() && session != number {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         if self.connection.is_none() {
             let stream = Stream::connect(node, NodeId::Store).await?;
             let frames = Frames::default();
+            let number = with(|world| {
+                let opened = &mut world.nodes[node].connections.store_opened;
+                *opened += 1;
+                *opened
+            });
             self.connection = Some(StoreConnection {
+                number,
                 stream,
                 frames,
                 requests: 0,

@@ -71,6 +71,8 @@ pub struct Tracked {
 pub enum GaveUp {
     /// The store did not answer in time.
     StoreSilent,
+    /// Its database session is over, and its transaction with it.
+    SessionOver,
     /// The store refused an access.
     StoreRefused,
     /// The lease was lost.
@@ -226,6 +228,16 @@ pub enum What {
         /// How.
         release: Release,
     },
+    /// A section did what no database can take back: sent an e-mail, called a bank, let a request
+    /// through.
+    Effect {
+        /// The owner token of its lease.
+        token: String,
+        /// The section.
+        section: u32,
+        /// The item's row in the store.
+        row: u32,
+    },
     /// An item is done: written and acknowledged, or found done.
     ItemDone {
         /// The section.
@@ -274,6 +286,15 @@ pub enum What {
         /// The row as the reader saw it.
         state: Row,
     },
+    /// A write that a transaction had made is undone: it was never seen, and has no number.
+    RolledBack {
+        /// Whose.
+        by: NodeId,
+        /// The owner token of its lease.
+        token: String,
+        /// The row's number.
+        row: u32,
+    },
     /// The store refused a claim, which is an access that would have read.
     RefusedClaim {
         /// Whose.
@@ -297,8 +318,10 @@ pub enum What {
         token: String,
         /// The row's number.
         row: u32,
-        /// The value it brings.
+        /// The value it brings, or would have brought.
         value: i64,
+        /// Whether the store has reckoned it from the row's own, so that nothing is overwritten.
+        adds: bool,
         /// What it demands of the row.
         guard: Guard,
         /// Whether the row was changed.

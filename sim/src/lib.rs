@@ -17,6 +17,7 @@
 //!     redis_timeout: 1_000,
 //!     store_timeout: 5_000,
 //!     software: Software::Redis,
+//!     store: sim::store::Settings::default(),
 //!     plan: Plan::default(),
 //! };
 //! let history = Event.run(&setup, &|client| {

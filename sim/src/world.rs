@@ -24,7 +24,7 @@ use crate::history::{Event, History, What};
 use crate::lanes::{Lane, Purpose};
 use crate::redis::Machine;
 use crate::redis::disk::Disk;
-use crate::store::Table;
+use crate::store::Database;
 use crate::timers::Timers;
 use crate::trace::{Fold, Step};
 use crate::{Millis, NodeId, coordination};
@@ -99,7 +99,7 @@ pub(crate) struct Node {
     /// The faults that make a replica fall behind, by their place in the plan.
     pub(crate) lags: BTreeSet<usize>,
     /// What the store holds, likewise.
-    pub(crate) table: Rc<RefCell<Table>>,
+    pub(crate) database: Rc<RefCell<Database>>,
     /// What a coordination server holds. It stands for a quorum, and loses nothing.
     pub(crate) coordination: Rc<RefCell<coordination::Machine>>,
     /// Resets that wait until the node has run.
@@ -226,7 +226,7 @@ impl World {
             disk: Disk::default(),
             follower: None,
             lags: BTreeSet::new(),
-            table: Rc::default(),
+            database: Rc::new(RefCell::new(Database::starting_at(setup.store.starts_at))),
             waiting_resets: Vec::new(),
             spawned: 0,
         });

@@ -105,7 +105,12 @@ fn every_command_is_asked() {
             Step::Raw(_) | Step::Pause(_) => None,
         })
         .collect();
+    // These change what a server is to others; `redis_live.rs` asks a pair of servers.
+    let of_replicas = ["psync", "replconf", "replicaof", "slaveof"];
     for name in commands() {
+        if of_replicas.contains(&name.as_str()) {
+            continue;
+        }
         assert!(asked.contains(name.as_bytes()), "{name} is never asked");
     }
 }

@@ -23,7 +23,7 @@ use sim::fault::Point;
 
 use super::{Scripts, Waiting, eval, latched};
 use crate::declare::owner_of_hash;
-use crate::{Algorithm, Assumption, Client, Declaration, Family, Service, Worker, standard};
+use crate::{Algorithm, Assumption, Client, Declaration, Family, Service, Worker, Works, standard};
 
 /// The algorithm.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +48,7 @@ impl Algorithm for RedissonFair {
                 Assumption::ClientClocksAgree,
                 Assumption::DataIsKept,
             ],
+            works: Works::Any,
             holders: Some(owner_of_hash),
         }
     }

@@ -6,7 +6,7 @@ use sim::fault::Point;
 
 use super::{Scripts, Waiting, eval, latched};
 use crate::declare::owner_of_hash;
-use crate::{Algorithm, Assumption, Client, Declaration, Family, Service, Worker, standard};
+use crate::{Algorithm, Assumption, Client, Declaration, Family, Service, Worker, Works, standard};
 
 /// The algorithm.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,7 @@ impl Algorithm for Redisson {
                 Assumption::ClocksDoNotStep,
                 Assumption::DataIsKept,
             ],
+            works: Works::Any,
             holders: Some(owner_of_hash),
         }
     }

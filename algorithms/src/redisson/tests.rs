@@ -49,6 +49,7 @@ fn noted_on(
         redis_timeout: 1_000,
         store_timeout: 1_000,
         software: sim::Software::Redis,
+        store: sim::store::Settings::default(),
         deployment: sim::redis::Deployment::default(),
         plan: Plan(
             planned

@@ -86,6 +86,7 @@ fn event() {
         redis_timeout: 1_000,
         store_timeout: 5_000,
         software: Software::Redis,
+        store: sim::store::Settings::default(),
         plan: Plan::default(),
     };
     let history = Event.run(&setup, &|client| {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use algorithms::Service;
 use scenarios::Run;
 use scenarios::facts::{Facts, Grant};
 use sim::fault::Fault;
@@ -73,6 +74,7 @@ impl Teller<'_> {
     /// Who gets the lock, who hears of it late, and how each grant ends.
     fn grants(&mut self) {
         let facts = self.facts;
+        let in_database = facts.around.service == Service::Store;
         for (index, grant) in facts.grants.iter().enumerate() {
             let Grant {
                 key,
@@ -81,6 +83,7 @@ impl Teller<'_> {
                 ..
             } = grant;
             let place = match facts.around.servers {
+                0 if in_database => " in the database".to_owned(),
                 0 => " in its own process".to_owned(),
                 1 => String::new(),
                 // Of two masters either may grant.
@@ -183,8 +186,13 @@ impl Teller<'_> {
                 && belief.from <= until
                 && belief.until.is_none_or(|over| over > until)
         });
-        let (mut text, weight) = if facts.around.servers == 0 {
+        let (mut text, weight) = if facts.around.service == Service::None {
             (format!("{client} releases {key}"), Weight::Step)
+        } else if now(|what| matches!(what, What::Freed { .. })) {
+            (
+                format!("the database frees {key}: the session in which {client} held it is over"),
+                Weight::Notable,
+            )
         } else if now(|what| *what == What::DataLost) {
             (
                 format!("{client}'s lease on {key} is gone with the servers' data"),
@@ -308,6 +316,7 @@ impl Teller<'_> {
                 What::GivenUp { why, .. } => {
                     let why = match why {
                         GaveUp::StoreSilent => "the store did not answer in time",
+                        GaveUp::SessionOver => "its database session is over",
                         GaveUp::StoreRefused => "the store refused it",
                         GaveUp::LeaseLost => "its lease is lost",
                     };
@@ -335,6 +344,12 @@ impl Teller<'_> {
                     Weight::Detail,
                     format!("{node} finds row {row} done already, and writes nothing"),
                 ),
+                What::Effect { row, .. } => tell(
+                    Weight::Step,
+                    format!("{node} acts on the world outside, for row {row}"),
+                ),
+                // Whoever finds nothing free only looks whether there is still something to do.
+                What::Read { token, .. } if token.is_empty() => {}
                 What::Read { by, row, state, .. } => tell(
                     Weight::Detail,
                     format!(
@@ -355,6 +370,10 @@ impl Teller<'_> {
                          the row has seen {}",
                         state.fence
                     ),
+                ),
+                What::RolledBack { by, row, .. } => tell(
+                    Weight::Notable,
+                    format!("{by}'s transaction is rolled back: its write to row {row} never was"),
                 ),
                 What::Write { .. } => self.write(*at, index),
                 _ => {}

@@ -52,20 +52,6 @@ fn a_grant_ends_with_its_release() {
 }
 
 #[test]
-fn who_takes_a_lapsed_key_over_removes_nobodys_lock() {
-    let told = Told::of_one()
-        .sets_for_ever(A, "a")
-        .asks(A)
-        .at(50)
-        .sets_for_ever(B, "b");
-    told.ended(1_000, |facts| {
-        let until: Vec<_> = facts.grants.iter().map(|grant| grant.until).collect();
-        assert_eq!(until, [Some(50), None]);
-        assert!(facts.removals.is_empty());
-    });
-}
-
-#[test]
 fn a_refreshed_grant_is_the_same_grant() {
     let told = Told::of_one().takes(A, "a").at(6_000).sets(A, "a");
     assert_eq!(grants(told), [short(1, "a", A, 0, 6_000 + TTL + 1)]);

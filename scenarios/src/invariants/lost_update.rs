@@ -18,7 +18,7 @@ impl Invariant for LostUpdate {
 
     fn check(&self, facts: &Facts<'_>) -> Vec<Violation> {
         let mut breaches = Vec::new();
-        for write in facts.accepted() {
+        for write in facts.accepted().filter(|write| !write.adds) {
             let of_this_section = |read: &&crate::facts::Read| {
                 read.event < write.event
                     && (read.by, &read.token, read.row) == (write.by, &write.token, write.row)

@@ -4,8 +4,11 @@
 
 mod double_write;
 mod lost_update;
+mod over_limit;
 mod overlap;
+mod oversold;
 mod paid_twice;
+mod ran_twice;
 mod refused_holder;
 mod stale_write;
 mod stuck;
@@ -20,8 +23,11 @@ use sim::Millis;
 
 pub use double_write::DoubleWrite;
 pub use lost_update::LostUpdate;
+pub use over_limit::OverLimit;
 pub use overlap::Overlap;
+pub use oversold::Oversold;
 pub use paid_twice::PaidTwice;
+pub use ran_twice::RanTwice;
 pub use refused_holder::RefusedHolder;
 pub use stale_write::StaleWrite;
 pub use stuck::{PATIENCE, Stuck};
@@ -59,6 +65,9 @@ pub struct Violation {
 /// Every invariant, worst first. A work's own ones come before the general ones.
 pub const ALL: &[&dyn Invariant] = &[
     &PaidTwice,
+    &Oversold,
+    &OverLimit,
+    &RanTwice,
     &DoubleWrite,
     &LostUpdate,
     &TokenOrder,

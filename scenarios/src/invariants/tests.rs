@@ -490,6 +490,76 @@ mod lost_update {
     }
 }
 
+mod works {
+    use super::*;
+
+    #[test]
+    fn accepts_valid_histories() {
+        let two_bottles = Told::of_one()
+            .takes(A, "a")
+            .adds(A, "a", 1, 2)
+            .at(10)
+            .adds(A, "a", 1, -1)
+            .adds(A, "a", 1, -1);
+        accepts(&Oversold, "the last bottle", two_bottles);
+        let within = Told::of_one()
+            .takes(A, "a")
+            .acts(A, "a", 1)
+            .at(10)
+            .acts(A, "a", 1);
+        accepts(&OverLimit, "as many as two", within);
+        let others = Told::of_one()
+            .takes(A, "a")
+            .acts(A, "a", 1)
+            .at(10)
+            .acts(A, "a", 2);
+        accepts(&RanTwice, "two jobs", others);
+        let undone = Told::of_one().takes(A, "a").writes(A, "a", 1, PLAIN).at(10);
+        accepts(
+            &RanTwice,
+            "a write is no effect",
+            undone.writes(A, "a", 1, PLAIN),
+        );
+    }
+
+    #[test]
+    fn rejects_invalid_histories() {
+        let sold_out = Told::of_one()
+            .takes(A, "a")
+            .adds(A, "a", 1, 1)
+            .at(10)
+            .adds(A, "a", 1, -1)
+            .at(20)
+            .adds(A, "a", 1, -1);
+        rejects(&Oversold, "one bottle for two", sold_out, &[20]);
+        // The limit of these stories is two.
+        let three = Told::of_one()
+            .takes(A, "a")
+            .acts(A, "a", 1)
+            .acts(A, "a", 1)
+            .at(10);
+        rejects(&OverLimit, "a third one", three.acts(A, "a", 1), &[10]);
+        let twice = succeeded()
+            .at(20_010)
+            .acts(A, "a", 1)
+            .at(20_020)
+            .acts(B, "b", 1);
+        rejects(&RanTwice, "by two workers", twice, &[20_020]);
+    }
+
+    #[test]
+    fn what_the_store_adds_up_overwrites_nothing() {
+        let story = succeeded()
+            .reads(A, "a", 1)
+            .reads(B, "b", 1)
+            .at(20_010)
+            .adds(B, "b", 1, -1)
+            .at(20_020)
+            .adds(A, "a", 1, -1);
+        accepts(&LostUpdate, "both are subtracted", story);
+    }
+}
+
 mod paid_twice {
     use super::*;
 

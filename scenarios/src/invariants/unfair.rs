@@ -14,6 +14,9 @@ use crate::facts::{Facts, Grant};
 #[derive(Debug, Clone, Copy)]
 pub struct Unfair;
 
+/// What nobody asks for a lock with: introducing oneself, and what an earlier release still deletes.
+const NOT_ASKING: &[&str] = &["hello", "client", "del"];
+
 /// An attempt under way.
 struct Attempt<'a> {
     key: &'a str,
@@ -48,7 +51,7 @@ impl Invariant for Unfair {
                     waiting.insert(*client, Attempt { key, came });
                 }
                 (NodeId::Lock(_), What::Executed { by, command })
-                    if !["hello", "client"].contains(command) =>
+                    if !NOT_ASKING.contains(command) =>
                 {
                     if let Some(attempt) = waiting.get_mut(by) {
                         attempt.came.get_or_insert(place);

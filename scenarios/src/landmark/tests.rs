@@ -125,6 +125,19 @@ fn work_outlived_lease() {
 }
 
 #[test]
+fn work_outlived_session() {
+    let it = Landmark::WorkOutlivedSession;
+    let idle = |told: Told| told.dropping_sessions_after(1_000);
+    reached(
+        it,
+        "longer than a session may be idle",
+        idle(contended().works(A, 1_001)),
+    );
+    missed(it, "exactly as long", idle(contended().works(A, 1_000)));
+    missed(it, "sessions are not dropped", contended().works(A, LONG));
+}
+
+#[test]
 fn holder_died() {
     let it = Landmark::HolderDied;
     reached(it, "while it holds", contended().crashes(A));

@@ -34,6 +34,15 @@ pub(super) struct World {
     pub(super) redis: Option<Spanned<Redis>>,
     pub(super) latency: Text,
     pub(super) ends: Text,
+    pub(super) store: Option<Store>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Store {
+    pub(super) idle_timeout: Option<Text>,
+    pub(super) keepalive: Option<Text>,
+    pub(super) pool: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +79,8 @@ pub(super) struct Work {
     pub(super) keys: Spanned<u16>,
     pub(super) items: Spanned<u16>,
     pub(super) takes: Text,
+    pub(super) first_takes: Option<Text>,
+    pub(super) limit: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]
@@ -155,6 +166,10 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ),
     ("world", "latency", r#""1ms..5ms""#),
     ("world", "ends", r#""300s""#),
+    ("world", "store", r#"{ idle_timeout = "10s" }"#),
+    ("store", "idle_timeout", r#""10s""#),
+    ("store", "keepalive", r#""60s""#),
+    ("store", "pool", "20"),
     ("client", "retry", r#""200ms..600ms""#),
     ("client", "redis_timeout", r#""1s""#),
     ("client", "store_timeout", r#""5s""#),
@@ -166,6 +181,8 @@ pub(super) const FIELDS: &[(&str, &str, &str)] = &[
     ("work", "keys", "1"),
     ("work", "items", "3"),
     ("work", "takes", r#""5s..20s""#),
+    ("work", "first_takes", r#""11s..20s""#),
+    ("work", "limit", "3"),
     ("fault", "kind", r#""pause""#),
     ("fault", "node", r#""client-1""#),
     ("fault", "between", r#"["client-1", "lock"]"#),
@@ -206,6 +223,6 @@ pub(super) fn example_of(section: &str, field: &str) -> Option<String> {
 pub(super) fn bare_fields() -> impl Iterator<Item = (&'static str, &'static str)> {
     FIELDS
         .iter()
-        .filter(|(section, _, _)| !["fault", "expect"].contains(section))
+        .filter(|(section, _, _)| !["fault", "expect", "store"].contains(section))
         .map(|(section, field, _)| (*section, *field))
 }

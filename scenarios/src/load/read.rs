@@ -9,16 +9,18 @@ use sim::Millis;
 use sim::clock::RATES;
 use sim::fault::{Data, KINDS, Point};
 use sim::redis::Persistence;
-use sim::store::Comparator;
+use sim::store::{self, Comparator};
 use toml::Spanned;
 
 use super::faults::help;
-use super::file::{Expect, FaultEntry, File, Numbers, SECTIONS, Text, bare_fields, example_of};
+use super::file::{
+    Expect, FaultEntry, File, Numbers, SECTIONS, Store, Text, Work, bare_fields, example_of,
+};
 use super::{BadScenario, nearest};
 use crate::invariants;
 use crate::landmark::Landmark;
 use crate::matrix::FEW_RUNS;
-use crate::scenario::{Expectation, FaultKind, FaultRange, Role, Scenario, WhenRange};
+use crate::scenario::{Expectation, FaultKind, FaultRange, RedisShape, Role, Scenario, WhenRange};
 use crate::work::{self, WorkKind};
 
 /// Where the errors of one file come from.
@@ -265,12 +267,18 @@ impl Reader<'_> {
         let latency = self.lengths(&file.world.latency)?;
         let patient = |timeout: &Text| {
             let length = self.length(timeout)?;
-            let needs = *latency.end() * ONE_WAYS;
+            let ways = ONE_WAYS
+                + match redis {
+                    Some(RedisShape::Replicated { sentinels, .. }) if sentinels.number > 0 => 8,
+                    Some(RedisShape::Replicated { .. }) => 2,
+                    _ => 0,
+                };
+            let needs = *latency.end() * ways;
             if length <= needs {
                 let what = "no answer can come within this time-out";
                 let mut bad = self.error(timeout.span(), what, "too short");
                 bad.help = Some(format!(
-                    "connecting and one request take {ONE_WAYS} times the latency: \
+                    "connecting and one request take {ways} times the latency: \
                      it must be more than {needs} ms"
                 ));
                 return Err(bad);
@@ -318,9 +326,15 @@ impl Reader<'_> {
             store_timeout: patient(&file.client.store_timeout)?,
             lock,
             work,
+            store: self.store(file.world.store.as_ref())?,
+            limit: self.limit(&file.work, work)?,
             keys: self.at_least_one(&file.work.keys, "keys")?,
             items: self.at_least_one(&file.work.items, "items")?,
             takes: self.lengths(&file.work.takes)?,
+            first_takes: match &file.work.first_takes {
+                Some(text) => Some(self.lengths(text)?),
+                None => None,
+            },
             faults: faults.collect::<Read<_>>()?,
             expect: Vec::new(),
         };
@@ -337,6 +351,45 @@ impl Reader<'_> {
         })
     }
 
+    /// What a file does not say of the store is as it comes from its makers.
+    fn store(&self, file: Option<&Store>) -> Read<store::Settings> {
+        let usual = store::Settings::default();
+        let Some(file) = file else {
+            return Ok(usual);
+        };
+        let length = |text: &Option<Text>| match text {
+            Some(text) => self.length(text).map(Some),
+            None => Ok(None),
+        };
+        Ok(store::Settings {
+            idle_timeout: length(&file.idle_timeout)?,
+            keepalive: length(&file.keepalive)?.unwrap_or(usual.keepalive),
+            pool: match &file.pool {
+                Some(pool) => usize::from(self.at_least_one(pool, "sessions of the pooler")?),
+                None => usual.pool,
+            },
+            ..usual
+        })
+    }
+
+    /// How often the work may be done, if it is of a kind that wants to know.
+    fn limit(&self, file: &Work, work: &dyn WorkKind) -> Read<i64> {
+        match (&file.limit, work.is_limited()) {
+            (Some(limit), true) => self.at_least_one(limit, "a limit").map(i64::from),
+            (None, false) => Ok(0),
+            (Some(limit), false) => {
+                let what = format!("the work `{}` has no limit", work.name());
+                Err(self.error(limit.span(), what, "not for this kind"))
+            }
+            (None, true) => {
+                let what = format!("the work `{}` needs `limit`", work.name());
+                let mut bad = self.error(file.kind.span(), what, "of this work");
+                bad.help = example_of("work", "limit").map(|line| format!("add it, as in: {line}"));
+                Err(bad)
+            }
+        }
+    }
+
     /// After every fault there must be time to see whether the lock comes free again.
     fn check_end(
         &self,
@@ -347,7 +400,13 @@ impl Reader<'_> {
         for (fault, file) in scenario.faults.iter().zip(files) {
             let strikes = match &fault.when {
                 WhenRange::At(at) => *at.end(),
-                WhenRange::Point { .. } => *scenario.takes.end(),
+                WhenRange::Point { .. } => {
+                    let first = scenario
+                        .first_takes
+                        .as_ref()
+                        .map_or(0, |takes| *takes.end());
+                    first.max(*scenario.takes.end())
+                }
             };
             let patience = scenario.lock.ttl + invariants::PATIENCE;
             let longest = fault.kind.longest(scenario.lock.ttl);
@@ -716,7 +775,8 @@ fn article(kind: &str) -> &'static str {
 const MOST_CLIENTS: u16 = 1_000;
 
 /// How often a first request's segments cross the network: connecting, introducing oneself, and
-/// the request, each there and back.
+/// the request, each there and back. Where a master has replicas, it is asked for its role; where
+/// there are sentinels, one of them is connected to and asked, too.
 const ONE_WAYS: Millis = 6;
 
 /// Text without control characters, which terminals and pictures would take for orders.

@@ -4,6 +4,9 @@
 
 mod counter;
 mod payout;
+mod queue;
+mod rate_limit;
+mod seckill;
 
 use std::rc::Rc;
 
@@ -11,6 +14,9 @@ use algorithms::Task;
 
 pub use counter::Counter;
 pub use payout::Payout;
+pub use queue::Queue;
+pub use rate_limit::RateLimit;
+pub use seckill::Seckill;
 
 use crate::invariants::Invariant;
 
@@ -31,6 +37,16 @@ pub trait WorkKind: Sync {
 
     /// The invariant that this work alone has, if any.
     fn invariant(&self) -> Option<&'static dyn Invariant>;
+
+    /// Whether it may be done only so often, which a scenario says.
+    fn is_limited(&self) -> bool {
+        false
+    }
+
+    /// What every row holds at the start.
+    fn starts_at(&self, _limit: i64) -> i64 {
+        0
+    }
 }
 
 /// Where an item lives.
@@ -43,4 +59,4 @@ pub struct Place {
 }
 
 /// Every kind of work.
-pub const ALL: &[&dyn WorkKind] = &[&Counter, &Payout];
+pub const ALL: &[&dyn WorkKind] = &[&Counter, &Payout, &Seckill, &RateLimit, &Queue];

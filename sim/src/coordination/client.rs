@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Reply, Request};
-use crate::client::{Elapsed, Spawned};
+use crate::client::Spawned;
 use crate::engine::stock;
 use crate::net::{Meter, Stream};
 use crate::store::{Frames, encode};
@@ -69,9 +69,7 @@ impl Client {
     pub async fn coordinate(&self, request: &Request) -> Result<Reply, Unanswered> {
         let limit = with(|world| world.setup.redis_timeout);
         let asked = self.timeout(limit, self.ask(Some(request)));
-        asked
-            .await
-            .unwrap_or_else(|Elapsed| Err(Unanswered::TimedOut))
+        asked.await.unwrap_or(Err(Unanswered::TimedOut))
     }
 
     /// Waits until a key has changed after a revision of the coordination server, for as long as

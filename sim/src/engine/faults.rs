@@ -92,7 +92,7 @@ pub(super) trait Ground {
                         let left = machine.borrow().without_data();
                         machine.replace(left);
                         world.nodes[node].disk = Disk::default();
-                        world.nodes[node].table.borrow_mut().lose();
+                        world.nodes[node].database.borrow_mut().lose();
                         world.record(node, What::DataLost);
                     }),
                 }

@@ -45,6 +45,8 @@ pub struct Setup {
     pub store_timeout: Millis,
     /// What runs on the servers of the lock.
     pub software: Software,
+    /// How the store is set up.
+    pub store: store::Settings,
     /// What goes wrong.
     pub plan: Plan,
 }
@@ -139,7 +141,7 @@ fn quietly<T>(play: impl FnOnce() -> T) -> Result<T, Failed> {
 
 /// Marks a node as started, and makes what its process runs.
 fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
-    let (id, tag, machine, table) = with(|world| {
+    let (id, tag, machine, database) = with(|world| {
         world.nodes[node].alive = true;
         world.nodes[node].done = false;
         world.record(node, What::Started);
@@ -148,8 +150,9 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
             node,
             incarnation: started.incarnation,
         };
-        let (machine, table) = (Rc::clone(&started.machine), Rc::clone(&started.table));
-        (started.id, tag, machine, table)
+        let machine = Rc::clone(&started.machine);
+        let database = Rc::clone(&started.database);
+        (started.id, tag, machine, database)
     });
     match id {
         NodeId::Client(number) => {
@@ -167,6 +170,6 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
             }
         },
         NodeId::Sentinel(number) => Box::pin(redis::sentinel::serve(node, number)),
-        NodeId::Store => Box::pin(store::node::serve(node, table)),
+        NodeId::Store => Box::pin(store::node::serve(node, database)),
     }
 }

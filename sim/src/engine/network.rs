@@ -146,6 +146,18 @@ impl World {
         self.net.network.link(from, to).holds += 1;
     }
 
+    /// Whether a probe from one node comes to the other and back.
+    pub(crate) fn is_reachable(&mut self, from: usize, to: usize) -> bool {
+        let mut passes = |from: usize, to: usize| match &self.stock {
+            Some(stock) => stock.passes(from, to),
+            None => {
+                let link = self.net.network.link(from, to);
+                link.holds == 0 && link.swallows == 0
+            }
+        };
+        passes(from, to) && passes(to, from) && !self.nodes[to].dark
+    }
+
     /// One hold less; with the last, what waited arrives, in order.
     pub(super) fn release(&mut self, from: usize, to: usize) {
         if let Some(stock) = &mut self.stock {

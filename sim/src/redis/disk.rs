@@ -33,6 +33,9 @@ pub(crate) struct Disk {
 impl Disk {
     /// Writes what has changed. `now` is the server's monotonic clock.
     pub(crate) fn write(&mut self, changes: &[Change], how: Persistence, now: Millis) {
+        if changes.is_empty() {
+            return;
+        }
         match how {
             Persistence::None => {}
             Persistence::EverySecond => {

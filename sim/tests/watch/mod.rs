@@ -120,6 +120,7 @@ pub fn world(clients: u16, servers: u16, faults: &[(When, Fault)]) -> Setup {
         redis_timeout: 1_000,
         store_timeout: 1_000,
         software: Software::Redis,
+        store: sim::store::Settings::default(),
         plan: Plan(
             planned
                 .map(|(when, fault)| Planned { fault, when })
@@ -312,18 +313,12 @@ pub async fn connect(client: Client) {
 }
 
 pub fn read(row: u32) -> Request {
-    Request {
-        token: "t".into(),
-        operation: Operation::Read { row },
-    }
+    Request::new("t", Operation::Read { row })
 }
 
 pub fn write(row: u32, value: i64) -> Request {
     let guard = Guard::Plain;
-    Request {
-        token: "t".into(),
-        operation: Operation::Write { row, value, guard },
-    }
+    Request::new("t", Operation::Write { row, value, guard })
 }
 
 /// The store's answer as text.
@@ -332,6 +327,7 @@ pub fn told(answer: Result<Reply, StoreError>) -> String {
         Ok(Reply::Row(row)) => format!("row {}", row.value),
         Ok(Reply::Accepted) => "accepted".into(),
         Ok(Reply::Refused) => "refused".into(),
+        Ok(other) => format!("{other:?}"),
         Err(StoreError::TimedOut) => "timed out".into(),
         Err(StoreError::Disconnected) => "disconnected".into(),
     }

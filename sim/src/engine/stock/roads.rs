@@ -206,6 +206,12 @@ impl Stock {
         self.roads.fading.contains(&node)
     }
 
+    /// Whether what is sent from one node to another arrives now.
+    pub(crate) fn passes(&self, from: usize, to: usize) -> bool {
+        let road = self.roads.road(from, to);
+        road.holds == 0 && !road.is_lost()
+    }
+
     /// Changes what counts against segments from `from` to `to`.
     pub(crate) fn change(&mut self, from: usize, to: usize, change: impl FnOnce(&mut Road)) {
         change(self.roads.roads.entry((from, to)).or_default());
