@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use algorithms::{Assumption, Declaration, Family, Service, Settings};
+use algorithms::{Assumption, Declaration, Family, Service, Settings, Works};
 use sim::engine::Engine;
 use sim::fault::{Data, Point};
 use sim::redis::{Deployment, Persistence, Sentinels, Shape};
@@ -428,6 +428,10 @@ impl Scenario {
         let kind = self.work.name();
         if !declaration.works.includes(kind) {
             return Some(format!("it cannot do the work `{kind}`"));
+        }
+        // Where the store chooses the job, its row is the lock.
+        if matches!(declaration.works, Works::Only(&["queue"])) && self.keys != self.items {
+            return Some("each job is a lock of its own: it needs as many keys as items".into());
         }
         let service = declaration.service;
         let (servers, deployment) = self.servers(service);

@@ -484,6 +484,18 @@ fn nothing_that_needs_one_is_zero() {
             "\"0s\"",
             "all the time",
         ),
+        (
+            "ends = \"300s\"",
+            "ends = \"300s\"\nstore = { keepalive = \"0s\" }",
+            "\"0s\"",
+            "no time",
+        ),
+        (
+            "ends = \"300s\"",
+            "ends = \"300s\"\nstore = { idle_timeout = \"0s\" }",
+            "\"0s\"",
+            "no time",
+        ),
         ("nth = 2", "nth = 0", "0", "counted from 1"),
         ("\n\n[world]", "\nseeds = 0\n[world]", "0", "no seeds"),
     ] {

@@ -171,11 +171,20 @@ impl Teller<'_> {
             return self.push(until, next.event, Weight::Notable, text);
         }
         // What happened at that instant, if not the passing of time?
-        let event = facts
+        let first = facts
             .history
             .events
             .partition_point(|event| event.at < until);
-        let here = || facts.history.events[event..].iter();
+        let here = || facts.history.events[first..].iter();
+        // Whatever took the lease away is told before it.
+        let is_cause = |event: &Event| {
+            event.at == until
+                && matches!(
+                    event.what,
+                    What::DataLost | What::Flushed | What::Evicted | What::ClockStepped { .. }
+                )
+        };
+        let event = first + here().position(is_cause).unwrap_or(0);
         let now = |wanted: fn(&What) -> bool| {
             here()
                 .take_while(|event| event.at == until)

@@ -140,6 +140,17 @@ impl Reader<'_> {
         })
     }
 
+    /// A time after which something happens, which cannot be at once.
+    pub(super) fn some_length(&self, text: &Text) -> Read<Millis> {
+        let length = self.length(text)?;
+        if length == 0 {
+            let mut bad = self.error(text.span(), "a time-out of no time", "must be longer");
+            bad.help = Some("leave it out for what is usual".into());
+            return Err(bad);
+        }
+        Ok(length)
+    }
+
     fn lengths(&self, text: &Text) -> Read<RangeInclusive<Millis>> {
         let range = self.signed(text)?;
         let (low, high) = (*range.start(), *range.end());
@@ -358,7 +369,7 @@ impl Reader<'_> {
             return Ok(usual);
         };
         let length = |text: &Option<Text>| match text {
-            Some(text) => self.length(text).map(Some),
+            Some(text) => self.some_length(text).map(Some),
             None => Ok(None),
         };
         Ok(store::Settings {
@@ -600,6 +611,12 @@ impl Reader<'_> {
             }
             "drop-replies" => {
                 let (from, to) = one_way()?;
+                if let (Role::Client(_), Some(text)) = (from, &fault.from) {
+                    let what = "a client answers nothing";
+                    let mut bad = self.error(text.span(), what, "whose answers are lost");
+                    bad.help = Some(help(kind).advice());
+                    return Err(bad);
+                }
                 FaultKind::DropReplies {
                     to,
                     from,

@@ -66,7 +66,7 @@ impl Reader<'_> {
             return Err(self.error(entry.span(), what, "too many"));
         }
         let down_after = match (&redis.down_after, number) {
-            (Some(text), 1..) => self.length(text)?,
+            (Some(text), 1..) => self.some_length(text)?,
             (None, 1..) => return Err(missing("down_after")),
             (Some(text), 0) => {
                 let what = "nobody watches whether a server is down";
