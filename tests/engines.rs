@@ -13,7 +13,6 @@ use fencepost::sim::engine::Turmoil;
 /// A lock of each sort: by what it lives on, and by what its holder does. turmoil takes about a second
 /// for a run.
 const LOCKS: &[&str] = &[
-    "naive",
     "renewing",
     "redisson-fair",
     "fenced-claim",
@@ -22,7 +21,6 @@ const LOCKS: &[&str] = &[
     "sentinel-wait",
     "pg-session",
     "pg-xact",
-    "pg-claim",
     "conditional-update",
 ];
 

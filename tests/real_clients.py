@@ -10,6 +10,8 @@ import redis
 from redis.exceptions import LockError, LockNotOwnedError
 
 url = sys.argv[1]
+# redis-py speaks RESP3 from version 5 on.
+resp3 = {"protocol": 3} if int(redis.__version__.split(".")[0]) >= 5 else {}
 client = redis.Redis.from_url(url)
 
 
@@ -64,7 +66,7 @@ inside, most, done = 0, 0, 0
 
 def work():
     global inside, most, done
-    mine = redis.Redis.from_url(url, protocol=3)
+    mine = redis.Redis.from_url(url, **resp3)
     for _ in range(10):
         with mine.lock("d", timeout=10, sleep=0.001):
             inside += 1
