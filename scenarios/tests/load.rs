@@ -6,7 +6,7 @@ use miette::Diagnostic;
 use proptest::prelude::*;
 use scenarios::scenario::{FaultKind, RedisShape, Role, WhenRange};
 use scenarios::{BadScenario, Scenario, builtin, load};
-use sim::fault::{KINDS, Point};
+use sim::fault::Point;
 use sim::redis::Sentinels;
 
 const FILE: &str = r#"name = "test"
@@ -517,7 +517,7 @@ fn fault_line(text: &str, at: &str) -> usize {
 }
 
 #[test]
-fn every_kind_of_fault_that_is_built_loads() {
+fn every_kind_of_fault_loads() {
     for fault in [
         "kind = \"pause\"\nnode = \"lock\"\nlasts = \"1s\"\nat = \"0s..2s\"",
         "kind = \"crash\"\nnode = \"client-3\"\nat = \"1s\"",
@@ -606,24 +606,6 @@ fn a_clock_that_is_wrong_from_the_start_has_no_moment() {
         assert!(bad.to_string().contains(&what), "{bad:?}");
         assert_eq!(points_at(&bad, &text).0, fault_line(&text, when));
         assert!(help(&bad).contains("clock-step"), "{bad:?}");
-    }
-}
-
-#[test]
-fn kinds_of_fault_that_are_not_built_are_refused_by_name() {
-    let unbuilt = KINDS.iter().filter(|(_, built)| !built);
-    for (kind, _) in unbuilt {
-        let text = with_fault(&format!("kind = \"{kind}\"\nat = \"1s\""));
-        let bad = refused(&text, &[]);
-        assert_eq!(
-            bad.to_string(),
-            format!("faults of the kind `{kind}` cannot be played yet")
-        );
-        assert_eq!(points_at(&bad, &text).0, fault_line(&text, "kind"));
-        assert!(
-            help(&bad).contains("built are: pause, suspend, crash"),
-            "{bad:?}"
-        );
     }
 }
 

@@ -305,27 +305,27 @@ pub enum Fault {
     },
 }
 
-/// The kinds of faults by their names in scenario files, and whether an engine plays them yet.
-pub const KINDS: &[(&str, bool)] = &[
-    ("pause", true),
-    ("suspend", true),
-    ("crash", true),
-    ("power-loss", true),
-    ("restart", true),
-    ("hold", true),
-    ("reset", true),
-    ("refuse", true),
-    ("one-way", true),
-    ("slow", true),
-    ("loss", true),
-    ("drop-replies", true),
-    ("clock-step", true),
-    ("clock-rate", true),
-    ("clock-offset", true),
-    ("failover", true),
-    ("replica-lag", true),
-    ("flush", true),
-    ("evict", true),
+/// The kinds of faults by their names in scenario files.
+pub const KINDS: &[&str] = &[
+    "pause",
+    "suspend",
+    "crash",
+    "power-loss",
+    "restart",
+    "hold",
+    "reset",
+    "refuse",
+    "one-way",
+    "slow",
+    "loss",
+    "drop-replies",
+    "clock-step",
+    "clock-rate",
+    "clock-offset",
+    "failover",
+    "replica-lag",
+    "flush",
+    "evict",
 ];
 
 impl Fault {
@@ -405,10 +405,5 @@ impl Fault {
             | Self::DropReplies { a, b, .. } => (a.as_slice(), b.as_slice()),
         };
         a.iter().chain(b).copied()
-    }
-
-    /// Whether an engine plays it yet.
-    pub fn is_built(&self) -> bool {
-        KINDS.contains(&(self.kind(), true))
     }
 }

@@ -483,21 +483,8 @@ impl Reader<'_> {
 
     fn fault(&self, entry: &Spanned<FaultEntry>, clients: u16) -> Read<FaultRange> {
         let fault = entry.get_ref();
-        let kinds = KINDS.iter().map(|&(name, built)| (name, (name, built)));
-        let (kind, built) = self.one_of("kind of fault", &fault.kind, kinds)?;
-        if !built {
-            let what = format!("faults of the kind `{kind}` cannot be played yet");
-            let mut bad = self.error(fault.kind.span(), what, "not built yet");
-            let built = KINDS
-                .iter()
-                .filter(|(_, built)| *built)
-                .map(|(name, _)| *name);
-            bad.help = Some(format!(
-                "built are: {}",
-                built.collect::<Vec<_>>().join(", ")
-            ));
-            return Err(bad);
-        }
+        let kinds = KINDS.iter().map(|&name| (name, name));
+        let kind = self.one_of("kind of fault", &fault.kind, kinds)?;
         self.check_fields(fault, kind)?;
         let needs = |name: &str| {
             let mut bad = self.error(
@@ -645,7 +632,7 @@ impl Reader<'_> {
                 node: role(&fault.node, "node")?,
                 by: self.signed(fault.by.as_ref().ok_or_else(|| needs("by"))?)?,
             },
-            other => unreachable!("{other} is listed as built"),
+            other => unreachable!("{other} is listed as a kind of fault"),
         };
         let when = match kind {
             FaultKind::ClockOffset { .. } => self.at_the_start(fault)?,
