@@ -229,6 +229,13 @@ pub fn owner_of_hash(key: &str, servers: &[Shown]) -> Vec<String> {
     stored.into_iter().flat_map(owners).collect()
 }
 
+/// The owners are the fields of such a hash, but for the one that says how they hold it.
+pub fn owner_of_mode(key: &str, servers: &[Shown]) -> Vec<String> {
+    let mut owners = owner_of_hash(key, servers);
+    owners.retain(|owner| owner != "mode");
+    owners
+}
+
 /// The owner is whoever's token a majority of the servers shows under the key.
 pub fn owner_by_majority(key: &str, servers: &[Shown]) -> Vec<String> {
     let shown = servers.iter().filter_map(|server| server.get(key));

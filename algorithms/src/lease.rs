@@ -24,6 +24,8 @@ pub struct Lease {
     pub loss: Option<LossSignal>,
     /// The row to work on, where the store has chosen another than the item's.
     pub row: Option<u32>,
+    /// Whether it is held together with others who only read.
+    pub shared: bool,
     /// Whether the store has accepted a write under it. A transaction is committed then, and
     /// rolled back otherwise.
     pub wrote: Rc<Cell<bool>>,
@@ -68,6 +70,7 @@ impl Lease {
             access: Access::Plain,
             loss: None,
             row: None,
+            shared: false,
             wrote: Rc::default(),
         }
     }
@@ -108,7 +111,7 @@ impl Lease {
             },
         };
         Some(self.request(match decision {
-            Decision::Skip => return None,
+            Decision::Skip | Decision::Reread => return None,
             Decision::Write(value) => Operation::Write { row, value, guard },
             Decision::Add(value) => Operation::Add { row, value, guard },
         }))

@@ -71,6 +71,11 @@ pub trait Lock {
     /// Tries once.
     async fn acquire(&mut self, key: &str) -> Result<Lease, AcquireError>;
 
+    /// Tries once, for a section that only reads. A lock without a read side is taken as always.
+    async fn acquire_shared(&mut self, key: &str) -> Result<Lease, AcquireError> {
+        self.acquire(key).await
+    }
+
     /// Gives the lock back. `Unknown` when no answer came: it may be free, or still ours.
     async fn release(&mut self, lease: &Lease) -> Result<(), ReleaseError>;
 }
@@ -86,6 +91,8 @@ pub const ALL: &[&dyn Algorithm] = &[
     &renewing::Renewing { told: false },
     &redisson::Redisson,
     &redisson::RedissonFair,
+    &redisson::RedissonRw,
+    &redisson::RedissonReplicated,
     &fenced::Fenced { claims: false },
     &fenced::Fenced { claims: true },
     &fenced_sequence::FencedSequence { late: false },

@@ -1,6 +1,7 @@
 //! The standard section: what every lock's holder does, step by step.
 //!
-//! Acquire, look, read, think, look, write, release. A *look* checks the lease where the lock
+//! Acquire, look, read, think, look, write, release. Who only reads does so a second time instead of
+//! writing. A *look* checks the lease where the lock
 //! tells its holder of a loss; other locks pass straight through. Between a look and the
 //! send that follows it there is nothing but a point. A step that has passed its look is
 //! never cancelled.
@@ -22,6 +23,11 @@ const RELEASES: u32 = 3;
 pub trait Task {
     /// Decides. `client` is the number of the client that works.
     fn decide(&self, client: u16, row: Row) -> Decision;
+
+    /// Whether `client` only reads: then it may hold the key together with others who do.
+    fn only_reads(&self, _client: u16) -> bool {
+        false
+    }
 
     /// When the work acts on the world outside of the database, if it does.
     fn acts(&self) -> Acts {
@@ -46,6 +52,8 @@ pub enum Acts {
 pub enum Decision {
     /// The work is done already.
     Skip,
+    /// Think, then read it again.
+    Reread,
     /// Think, then write this value.
     Write(i64),
     /// Think, then let the store add this to the value that stands there by then.
@@ -115,7 +123,10 @@ pub(crate) async fn section(client: &Client, lock: &mut impl Lock, item: &Item) 
     let (key, section) = (&item.key, item.section);
     begin(client, item);
     client.begin_attempt(section);
-    let acquired = lock.acquire(key).await;
+    let acquired = match item.task.only_reads(client.number()) {
+        true => lock.acquire_shared(key).await,
+        false => lock.acquire(key).await,
+    };
     client.end_attempt();
     let lease = match acquired {
         Ok(lease) => lease,
@@ -129,13 +140,14 @@ pub(crate) async fn section(client: &Client, lock: &mut impl Lock, item: &Item) 
             return Outcome::Denied(error);
         }
     };
-    let (token, fence) = (lease.token.clone(), lease.fence());
+    let (token, fence, shared) = (lease.token.clone(), lease.fence(), lease.shared);
     let key = &lease.key;
     client.record(What::Leased {
         key: key.clone(),
         section,
         token,
         fence,
+        shared,
     });
     client.point(Point::Granted).await;
 
@@ -253,17 +265,12 @@ pub(crate) fn act(client: &Client, lease: &Lease, item: &Item, row: u32) {
 
 async fn work(client: &Client, lease: &Lease, item: &Item) -> Result<(), GaveUp> {
     let row = lease.row.unwrap_or(item.row);
-    client.point(Point::BeforeRead).await;
-    look(lease)?;
-    client.point(Point::ReadChecked).await;
-    let state = match lease.ask(client, &lease.read(row)).await {
-        Ok(Reply::Row(state)) => state,
-        Ok(_) => return Err(GaveUp::StoreRefused),
-        Err(error) => return Err(lease.silent(error)),
-    };
-    client.point(Point::AfterRead).await;
-
+    let state = read(client, lease, row).await?;
     let decision = item.task.decide(client.number(), state);
+    if decision == Decision::Reread {
+        think(client, lease, item, row).await?;
+        read(client, lease, row).await?;
+    }
     let Some(write) = lease.write(row, decision, state) else {
         done(client, item, row, false);
         return Ok(());
@@ -286,6 +293,19 @@ async fn work(client: &Client, lease: &Lease, item: &Item) -> Result<(), GaveUp>
     }
     client.point(Point::AfterWrite).await;
     Ok(())
+}
+
+async fn read(client: &Client, lease: &Lease, row: u32) -> Result<Row, GaveUp> {
+    client.point(Point::BeforeRead).await;
+    look(lease)?;
+    client.point(Point::ReadChecked).await;
+    let state = match lease.ask(client, &lease.read(row)).await {
+        Ok(Reply::Row(state)) => state,
+        Ok(_) => return Err(GaveUp::StoreRefused),
+        Err(error) => return Err(lease.silent(error)),
+    };
+    client.point(Point::AfterRead).await;
+    Ok(state)
 }
 
 fn look(lease: &Lease) -> Result<(), GaveUp> {

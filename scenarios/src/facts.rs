@@ -76,6 +76,8 @@ pub struct Belief {
     pub token: String,
     /// The fence, if the lock draws one.
     pub fence: Option<u64>,
+    /// Whether others may believe so too, who only read as this one does.
+    pub shared: bool,
     /// Since when.
     pub from: Millis,
     /// Until when; `None` if to the end of the run.
@@ -294,6 +296,7 @@ impl<'a> Facts<'a> {
                     section,
                     token,
                     fence,
+                    shared,
                 } => {
                     if let Some(ask) = self.open_ask(client) {
                         ask.until = Some(at);
@@ -305,6 +308,7 @@ impl<'a> Facts<'a> {
                         section: *section,
                         token: token.clone(),
                         fence: *fence,
+                        shared: *shared,
                         from: at,
                         until: None,
                         event: index,

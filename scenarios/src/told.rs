@@ -189,6 +189,15 @@ impl Told {
 
     /// The belief begins.
     pub(crate) fn leased(self, client: NodeId, token: &str, fence: Option<u64>) -> Self {
+        self.leased_as(client, token, fence, false)
+    }
+
+    /// The belief of somebody begins who only reads, and holds the lock together with others.
+    pub(crate) fn shares(self, client: NodeId, token: &str) -> Self {
+        self.leased_as(client, token, None, true)
+    }
+
+    fn leased_as(self, client: NodeId, token: &str, fence: Option<u64>, shared: bool) -> Self {
         let (key, section) = (self.key.clone(), self.sections[&client]);
         let token = token.into();
         self.event(
@@ -198,6 +207,7 @@ impl Told {
                 section,
                 token,
                 fence,
+                shared,
             },
         )
     }

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisFuture,
+    Arg, AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisFuture,
     RedisResult, Value,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -181,6 +181,11 @@ impl Client {
     /// How many Redis servers there are for it: a master and its replicas count as one.
     pub fn servers(&self) -> usize {
         with(|world| usize::from(world.setup.deployment.seen(world.setup.servers)))
+    }
+
+    /// How long a request to a Redis server is waited for.
+    pub fn redis_timeout(&self) -> Millis {
+        with(|world| world.setup.redis_timeout)
     }
 
     /// The connection to a Redis server, counted from zero: `lock-1` is server 0. Opened when
@@ -418,19 +423,21 @@ pub struct RedisHandle {
 }
 
 impl RedisHandle {
+    /// One request. Unless it `asks` only, it may be the first of an attempt to acquire.
     async fn request<T, F>(
         self,
+        asks: bool,
         send: impl FnOnce(MultiplexedConnection) -> F,
         refuses: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T>
     where
         F: Future<Output = RedisResult<T>>,
     {
-        let limit = with(|world| world.setup.redis_timeout);
-        let _leaving = Leaving(self);
+        let limit = self.client.redis_timeout();
+        let _leaving = (!asks).then(|| Leaving(self));
         let answer = self.client.timeout(limit, async {
             let open = self.open().await?;
-            open.meter.armed.store(true, Ordering::Relaxed);
+            open.meter.armed.store(!asks, Ordering::Relaxed);
             send(open.connection).await
         });
         let answer = answer.await;
@@ -505,7 +512,10 @@ impl RedisHandle {
 
 impl ConnectionLike for RedisHandle {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        // INFO takes nothing yet.
+        let asks = command.args_iter().next() == Some(Arg::Simple(b"INFO"));
         Box::pin(self.request(
+            asks,
             move |mut connection| async move { connection.send_packed_command(command).await },
             master::is_refusal,
         ))
@@ -518,6 +528,7 @@ impl ConnectionLike for RedisHandle {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(self.request(
+            false,
             move |mut connection| async move {
                 connection
                     .send_packed_commands(pipeline, offset, count)

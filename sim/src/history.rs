@@ -176,6 +176,8 @@ pub enum What {
         token: String,
         /// The fence token, if the lock draws one.
         fence: Option<u64>,
+        /// Whether others may hold it too, who only read as this one does.
+        shared: bool,
     },
     /// A lock that lives in the process or the database granted itself.
     Granted {

@@ -337,6 +337,7 @@ mod tests {
             section: 1,
             token: "client-1:0123456789abcdef".into(),
             fence: Some(u64::MAX),
+            shared: false,
         };
         let stepped = What::ClockStepped { by: -1 };
         let steps = [

@@ -1,7 +1,7 @@
 //! `redisson`: Redisson's plain lock. Re-entrant; it wakes everybody who waits and promises no order.
 
 use async_trait::async_trait;
-use redis::RedisResult;
+use redis::{Cmd, RedisResult};
 use sim::fault::Point;
 
 use super::{Scripts, Waiting, eval, latched};
@@ -46,18 +46,7 @@ pub(super) struct Plain;
 #[async_trait(?Send)]
 impl Scripts for Plain {
     async fn take(&self, client: &Client, key: &str, owner: &str) -> RedisResult<Option<i64>> {
-        const SCRIPT: &str = r#"
-            local free = redis.call("EXISTS", KEYS[1]) == 0
-            if free or redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
-                redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
-                redis.call("PEXPIRE", KEYS[1], ARGV[2])
-                return nil
-            end
-            return redis.call("PTTL", KEYS[1])
-        "#;
-        eval(SCRIPT, &[key])
-            .arg(owner)
-            .arg(client.ttl())
+        take(client, key, owner)
             .query_async(&mut client.redis(0))
             .await
     }
@@ -73,31 +62,51 @@ impl Scripts for Plain {
         owner: &str,
         latch: &str,
     ) -> RedisResult<Option<bool>> {
-        const SCRIPT: &str = r#"
-            local outcome = redis.call("GET", KEYS[3])
-            if outcome then
-                return tonumber(outcome)
-            end
-            if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
-                return nil
-            end
-            local last = 0
-            if redis.call("HINCRBY", KEYS[1], ARGV[1], -1) > 0 then
-                redis.call("PEXPIRE", KEYS[1], ARGV[2])
-            else
-                redis.call("DEL", KEYS[1])
-                redis.call("PUBLISH", KEYS[2], "free")
-                last = 1
-            end
-            redis.call("SET", KEYS[3], last, "PX", ARGV[3])
-            return last
-        "#;
-        let channel = self.channel(key, owner);
-        eval(SCRIPT, &[key, &channel, latch])
-            .arg(owner)
-            .arg(client.ttl())
-            .arg(latched(client))
+        free(client, key, owner, latch)
             .query_async(&mut client.redis(0))
             .await
     }
+}
+
+/// Takes the lock, or says for how long it lasts.
+pub(super) fn take(client: &Client, key: &str, owner: &str) -> Cmd {
+    const SCRIPT: &str = r#"
+        local free = redis.call("EXISTS", KEYS[1]) == 0
+        if free or redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
+            redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+            redis.call("PEXPIRE", KEYS[1], ARGV[2])
+            return nil
+        end
+        return redis.call("PTTL", KEYS[1])
+    "#;
+    let mut take = eval(SCRIPT, &[key]);
+    take.arg(owner).arg(client.ttl());
+    take
+}
+
+/// Gives back one hold, unless the latch says that this has been done.
+pub(super) fn free(client: &Client, key: &str, owner: &str, latch: &str) -> Cmd {
+    const SCRIPT: &str = r#"
+        local outcome = redis.call("GET", KEYS[3])
+        if outcome then
+            return tonumber(outcome)
+        end
+        if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+            return nil
+        end
+        local last = 0
+        if redis.call("HINCRBY", KEYS[1], ARGV[1], -1) > 0 then
+            redis.call("PEXPIRE", KEYS[1], ARGV[2])
+        else
+            redis.call("DEL", KEYS[1])
+            redis.call("PUBLISH", KEYS[2], "free")
+            last = 1
+        end
+        redis.call("SET", KEYS[3], last, "PX", ARGV[3])
+        return last
+    "#;
+    let channel = Plain.channel(key, owner);
+    let mut free = eval(SCRIPT, &[key, &channel, latch]);
+    free.arg(owner).arg(client.ttl()).arg(latched(client));
+    free
 }

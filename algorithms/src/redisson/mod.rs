@@ -17,11 +17,12 @@
 //!
 //! Deliberately absent: `tryLock` with a time to wait and locks with a fixed lease, which have no
 //! watchdog; the one timer that renews all locks of a process (here each lock has its own); the
-//! one connection that listens for a whole process (here each who waits opens one); the check of
-//! replicas.
+//! one connection that listens for a whole process (here each who waits opens one).
 
 mod fair;
 mod lock;
+mod read_write;
+mod replicated;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -33,6 +34,8 @@ use sim::{Millis, Spawned};
 
 pub use fair::RedissonFair;
 pub use lock::Redisson;
+pub use read_write::RedissonRw;
+pub use replicated::RedissonReplicated;
 
 use self::wake::Wake;
 use crate::{AcquireError, Client, Lease, Lock, ReleaseError};
@@ -40,6 +43,11 @@ use crate::{AcquireError, Client, Lease, Lock, ReleaseError};
 /// What the kinds of lock do differently: their scripts.
 #[async_trait(?Send)]
 trait Scripts: Clone + 'static {
+    /// The name under which an attempt holds the lock.
+    fn owner(&self, token: String) -> String {
+        token
+    }
+
     /// Takes the lock or says for how long to wait. A negative time is for ever.
     async fn take(&self, client: &Client, key: &str, owner: &str) -> RedisResult<Option<i64>>;
 
@@ -58,15 +66,7 @@ trait Scripts: Clone + 'static {
 
     /// Gives the lock its full TTL again if it is still the owner's: whether it was.
     async fn renew(&self, client: &Client, key: &str, owner: &str) -> RedisResult<bool> {
-        const SCRIPT: &str = r#"
-            if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
-                return 0
-            end
-            return redis.call("PEXPIRE", KEYS[1], ARGV[2])
-        "#;
-        eval(SCRIPT, &[key])
-            .arg(owner)
-            .arg(client.ttl())
+        renew(client, key, owner)
             .query_async(&mut client.redis(0))
             .await
     }
@@ -143,7 +143,7 @@ impl<S: Scripts> Lock for Waiting<S> {
         if !self.has_left().await {
             return Err(AcquireError::Unknown);
         }
-        let owner = self.client.token();
+        let owner = self.scripts.owner(self.client.token());
         if let Err(error) = self.lock(key, &owner).await {
             self.leaving = Some((key.to_owned(), owner));
             self.has_left().await;
@@ -157,8 +157,7 @@ impl<S: Scripts> Lock for Waiting<S> {
 
     async fn release(&mut self, lease: &Lease) -> Result<(), ReleaseError> {
         let Lease { key, token, .. } = lease;
-        // Every release has its own; a lease is released once.
-        let latch = format!("redisson_unlock_latch:{{{key}}}:{token}");
+        let latch = latch(key, token);
         let freed = self.scripts.free(&self.client, key, token, &latch).await;
         // However it went.
         self.watchdog = None;
@@ -179,6 +178,24 @@ async fn watch(client: Client, scripts: impl Scripts, lease: Lease) {
             return;
         }
     }
+}
+
+/// Gives the lock its full TTL again if it is still the owner's.
+fn renew(client: &Client, key: &str, owner: &str) -> Cmd {
+    const SCRIPT: &str = r#"
+        if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+            return 0
+        end
+        return redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    "#;
+    let mut renew = eval(SCRIPT, &[key]);
+    renew.arg(owner).arg(client.ttl());
+    renew
+}
+
+/// Where the outcome of a release is kept. Every release has its own; a lease is released once.
+fn latch(key: &str, owner: &str) -> String {
+    format!("redisson_unlock_latch:{{{key}}}:{owner}")
 }
 
 /// How long the outcome of a release is kept: for as long as it may be sent again, 18 s of 30.

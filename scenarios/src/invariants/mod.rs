@@ -15,6 +15,7 @@ mod stuck;
 #[cfg(test)]
 mod tests;
 mod token_order;
+mod torn_read;
 mod unfair;
 mod wrong_release;
 
@@ -32,6 +33,7 @@ pub use refused_holder::RefusedHolder;
 pub use stale_write::StaleWrite;
 pub use stuck::{PATIENCE, Stuck};
 pub use token_order::TokenOrder;
+pub use torn_read::TornRead;
 pub use unfair::Unfair;
 pub use wrong_release::WrongRelease;
 
@@ -68,6 +70,7 @@ pub const ALL: &[&dyn Invariant] = &[
     &Oversold,
     &OverLimit,
     &RanTwice,
+    &TornRead,
     &DoubleWrite,
     &LostUpdate,
     &TokenOrder,

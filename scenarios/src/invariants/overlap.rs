@@ -3,7 +3,8 @@
 use super::{Invariant, Violation, seconds};
 use crate::facts::Facts;
 
-/// Two clients' beliefs about one key share a whole millisecond.
+/// Two clients' beliefs about one key share a whole millisecond, and not both of them hold it
+/// together with others.
 #[derive(Debug, Clone, Copy)]
 pub struct Overlap;
 
@@ -20,7 +21,8 @@ impl Invariant for Overlap {
         let mut breaches = Vec::new();
         for (index, later) in facts.beliefs.iter().enumerate() {
             for earlier in &facts.beliefs[..index] {
-                if earlier.key != later.key || earlier.client == later.client {
+                let apart = earlier.key != later.key || earlier.client == later.client;
+                if apart || (earlier.shared && later.shared) {
                     continue;
                 }
                 let end = |until: Option<_>| until.unwrap_or(facts.history.ended);

@@ -99,6 +99,19 @@ mod overlap {
         );
         accepts(
             &Overlap,
+            "two who only read hold it together",
+            Told::of_one()
+                .sets(A, "a")
+                .asks(A)
+                .shares(A, "a")
+                .at(100)
+                .asks(B)
+                .shares(B, "b")
+                .at(200)
+                .gives_back(A),
+        );
+        accepts(
+            &Overlap,
             "a loss that was noticed ends a belief",
             Told::of_one()
                 .takes(A, "a")
@@ -143,6 +156,17 @@ mod overlap {
             &[20_000],
         );
         rejects(&Overlap, "to the end of the run", succeeded(), &[20_000]);
+        rejects(
+            &Overlap,
+            "one who only reads, and one who writes",
+            Told::of_one()
+                .sets(A, "a")
+                .asks(A)
+                .shares(A, "a")
+                .at(20_000)
+                .takes(B, "b"),
+            &[20_000],
+        );
         rejects(
             &Overlap,
             "a pause does not end a belief",
@@ -520,6 +544,12 @@ mod works {
             "a write is no effect",
             undone.writes(A, "a", 1, PLAIN),
         );
+        let own = Told::of_one().takes(A, "a").reads(A, "a", 1).at(10);
+        let own = own.writes(A, "a", 1, PLAIN).reads(A, "a", 1);
+        accepts(&TornRead, "its own write", own);
+        let between = succeeded().reads(B, "b", 1).at(20_010);
+        let between = between.writes(B, "b", 2, PLAIN).reads(A, "a", 1);
+        accepts(&TornRead, "another row, and one read of each", between);
     }
 
     #[test]
@@ -545,6 +575,13 @@ mod works {
             .at(20_020)
             .acts(B, "b", 1);
         rejects(&RanTwice, "by two workers", twice, &[20_020]);
+        let changed = succeeded()
+            .reads(A, "a", 1)
+            .at(20_010)
+            .writes(B, "b", 1, PLAIN)
+            .at(20_020)
+            .reads(A, "a", 1);
+        rejects(&TornRead, "changed in between", changed, &[20_020]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod counter;
 mod payout;
 mod queue;
 mod rate_limit;
+mod read_mostly;
 mod seckill;
 
 use std::rc::Rc;
@@ -16,6 +17,7 @@ pub use counter::Counter;
 pub use payout::Payout;
 pub use queue::Queue;
 pub use rate_limit::RateLimit;
+pub use read_mostly::ReadMostly;
 pub use seckill::Seckill;
 
 use crate::invariants::Invariant;
@@ -58,5 +60,24 @@ pub struct Place {
     pub row: u32,
 }
 
+impl Place {
+    /// One row for each key, which every client works on in turn. Each begins at another one.
+    fn in_turn(client: u16, item: u16, keys: u16) -> Self {
+        let key = (client + item) % keys;
+        Self {
+            key,
+            row: u32::from(key) + 1,
+        }
+    }
+
+    /// A row for each item, which is everybody's.
+    fn of_item(item: u16, keys: u16) -> Self {
+        Self {
+            key: item % keys,
+            row: u32::from(item) + 1,
+        }
+    }
+}
+
 /// Every kind of work.
-pub const ALL: &[&dyn WorkKind] = &[&Counter, &Payout, &Seckill, &RateLimit, &Queue];
+pub const ALL: &[&dyn WorkKind] = &[&Counter, &Payout, &Seckill, &RateLimit, &Queue, &ReadMostly];

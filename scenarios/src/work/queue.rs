@@ -24,10 +24,7 @@ impl WorkKind for Queue {
     }
 
     fn place(&self, _client: u16, item: u16, keys: u16) -> Place {
-        Place {
-            key: item % keys,
-            row: u32::from(item) + 1,
-        }
+        Place::of_item(item, keys)
     }
 
     fn task(&self) -> Rc<dyn Task> {

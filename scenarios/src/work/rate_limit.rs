@@ -23,11 +23,7 @@ impl WorkKind for RateLimit {
     }
 
     fn place(&self, client: u16, item: u16, keys: u16) -> Place {
-        let key = (client + item) % keys;
-        Place {
-            key,
-            row: u32::from(key) + 1,
-        }
+        Place::in_turn(client, item, keys)
     }
 
     fn task(&self) -> Rc<dyn Task> {

@@ -1,6 +1,8 @@
 //! The scripts and the waiting, against the simulated Redis. Segments take 5 ms each, so that every
 //! time is known.
 
+mod read_write;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
