@@ -1,8 +1,8 @@
 //! The simulated store and a real PostgreSQL, asked the same.
 //!
 //! Random interleavings of some sessions: each operation's SQL, as its documentation has it, goes to
-//! the real server, and every reply must be the same, and the same sessions must wait. Runs only with
-//! `--features real-servers`. Another seed every time; `SEED=n` repeats one, `STREAMS=n` asks for
+//! the real server, and every reply must be the same, and the same sessions must wait. Runs only if it
+//! is named: `--test postgres_live`. Another seed every time; `SEED=n` repeats one, `STREAMS=n` asks for
 //! more, `LINES=n` shows more of what came before a difference.
 
 mod postgres;

@@ -1,6 +1,6 @@
 //! The simulated server and a real one, asked the same.
 //!
-//! Needs a `redis-server` 7.0 in the path, and runs only with `--features real-servers`. Another
+//! Needs a `redis-server` 7.0 in the path, and runs only if it is named: `--test redis_live`. Another
 //! seed every time; `SEED=n` repeats one, `STREAMS=n` asks for more. `RECORD=1` writes the transcript that
 //! `redis_transcript.rs` replays.
 

@@ -61,7 +61,7 @@ fn the_transcript_asks_what_is_handwritten() {
         assert!(
             steps.as_ref() == Some(&section.steps),
             "section {:?} changed since the transcript was recorded; with a redis-server 7.0.15:\n  \
-             RECORD=1 cargo test -p fencepost-sim --features real-servers --test redis_live",
+             RECORD=1 cargo test --workspace --test redis_live",
             section.name,
         );
     }
