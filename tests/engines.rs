@@ -61,3 +61,17 @@ fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
     let played = matrix.cells.iter().filter(|cell| cell.runs > 0).count();
     assert!(played >= 130, "{played} cells were played");
 }
+
+#[test]
+fn an_answer_that_waited_for_a_frozen_client_beats_its_time_out() {
+    // Under these seeds client-1 was about to run when it froze, and does so first when it goes on:
+    // before those of its tasks that read the answers.
+    let lock = algorithms::redlock::Redlock { checked: false };
+    let scenario = fencepost::scenario("late-acquire-replies").expect("a known name");
+    for seed in [0, 16] {
+        let run = fencepost::scenarios::run::run(&lock, &scenario, seed, &Turmoil);
+        let run = run.expect("the testbed works");
+        let replay = "redlock-unchecked late-acquire-replies --engine turmoil --seed";
+        assert!(run.verdict.has("overlap"), "fencepost run {replay} {seed}");
+    }
+}

@@ -139,12 +139,15 @@ impl Client {
     }
 
     /// Waits for `future`, at most for `limit`. What is there in time beats the time-out,
-    /// also when both are noticed late.
+    /// also when both are noticed late: then whatever else is ready runs before the time is over,
+    /// such as the task that reads the socket in which the answer has waited.
     pub async fn timeout<T>(
         &self,
         limit: Millis,
         future: impl Future<Output = T>,
     ) -> Result<T, Elapsed> {
+        let deadline = self.now().saturating_add(limit);
+        let mut patient = true;
         let mut future = pin!(future);
         let mut limit = pin!(Sleep::new(self.tag.node, limit));
         std::future::poll_fn(|context| {
@@ -154,7 +157,14 @@ impl Client {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
-            limit.as_mut().poll(context).map(|()| Err(Elapsed))
+            if limit.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            if self.now() > deadline && std::mem::take(&mut patient) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(Err(Elapsed))
         })
         .await
     }

@@ -15,8 +15,6 @@ use sim::{Lane, Millis, NodeId, Purpose};
 
 /// How many statements a stream has.
 const LENGTH: usize = 300;
-/// When a real server has looked for a deadlock, once a session waits.
-const LOOKED: u64 = 10;
 /// How many sessions take part.
 const SESSIONS: usize = 4;
 const ROWS: u32 = 3;
@@ -366,6 +364,7 @@ impl<'s> Both<'s> {
         let token = format!("token-{on}");
         let sql = sql(&operation, &token);
         self.said.push(format!("{on}: {sql}"));
+        let looked = self.server.looked();
         self.real[on].send(&sql);
         let request = Request::new(token, operation.clone());
         let by = NodeId::Client(on as u16 + 1);
@@ -375,7 +374,11 @@ impl<'s> Both<'s> {
         self.compare();
         if self.waits[on].is_some() {
             // Whoever closes a circle later is to be the one who finds it.
-            pause(LOOKED);
+            let looks = (0..5_000).any(|_| {
+                pause(1);
+                self.server.looked() > looked
+            });
+            assert!(looks, "session {on} waits and does not look for a deadlock");
         }
     }
 
@@ -431,12 +434,18 @@ impl<'s> Both<'s> {
         self.compare();
     }
 
-    /// Of several that wait for one insert, a real server wakes all at once, and anyone may be
-    /// first.
+    /// Of several that wait for one row, anyone may be first on a real server: for an insert all are
+    /// woken at once, and when an update is committed each sets out for the row's new version.
     fn would_race(&self, next: &Operation) -> bool {
         let place = |operation: &Operation| match operation {
-            Operation::Insert { row, .. } => Some(row.to_string()),
-            Operation::Lease { key, .. } => Some(key.clone()),
+            Operation::Insert { row, .. } => Some(format!("mark {row}")),
+            Operation::Lease { key, .. } | Operation::EndLease { key } => Some(key.clone()),
+            Operation::Claim { row, .. }
+            | Operation::Write { row, .. }
+            | Operation::Add { row, .. }
+            | Operation::Unclaim {
+                of: Place { row, .. },
+            } => Some(format!("row {row}")),
             _ => None,
         };
         let next = place(next);
@@ -467,7 +476,7 @@ fn any_seed() -> u64 {
 #[test]
 fn a_real_server_replies_the_same_and_lets_the_same_sessions_wait() {
     let first = number("SEED").unwrap_or_else(any_seed);
-    let streams = number("STREAMS").unwrap_or(if number("SEED").is_some() { 1 } else { 40 });
+    let streams = number("STREAMS").unwrap_or(if number("SEED").is_some() { 1 } else { 120 });
     println!(
         "seeds {first} to {}; SEED=n repeats one",
         first + streams - 1

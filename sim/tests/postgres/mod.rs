@@ -6,6 +6,7 @@
 
 #![allow(unreachable_pub)] // a test's module
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -90,6 +91,7 @@ impl Server {
             .status()
             .expect("initdb runs");
         assert!(made.success(), "initdb failed");
+        let log = File::create(directory.join("log")).expect("a log");
         let process = run("postgres")
             .arg("-D")
             .arg(directory.join("data"))
@@ -101,8 +103,9 @@ impl Server {
             ])
             .args(["-c", "fsync=off", "-c", "synchronous_commit=off"])
             .args(["-c", "full_page_writes=off", "-c", "autovacuum=off"])
-            .args(["-c", "deadlock_timeout=1ms", "-c", "log_min_messages=fatal"])
-            .stderr(Stdio::null())
+            .args(["-c", "deadlock_timeout=1ms", "-c", "log_lock_waits=on"])
+            .args(["-c", "log_min_messages=log"])
+            .stderr(log)
             .spawn()
             .expect("postgres runs");
         Self {
@@ -112,6 +115,12 @@ impl Server {
             programs,
             user,
         }
+    }
+
+    /// How often a session that waits has looked for a deadlock, which it does once.
+    pub fn looked(&self) -> usize {
+        let log = std::fs::read_to_string(self.directory.join("log"));
+        log.map_or(0, |log| log.matches(" still waiting for ").count())
     }
 
     /// A new session.
