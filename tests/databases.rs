@@ -218,7 +218,7 @@ fn a_dead_workers_job_is_free_at_once_or_after_its_lease_or_never() {
     for run in runs("pg-claim-unreaped", &dies) {
         assert_eq!(waited(&run), None, "seed {}", run.seed);
         let mut violations = run.verdict.violations.iter();
-        assert!(violations.any(|violation| violation.why.ends_with("for ever")));
+        assert!(violations.any(|violation| violation.why.ends_with("until the run ended")));
     }
 }
 

@@ -365,7 +365,7 @@ fn stuck(name: &str, under: &str) -> Vec<(u64, Option<String>)> {
 fn setnx_is_stuck_for_ever_when_its_holder_dies_or_never_hears() {
     for under in ["crashed-holder", "lost-acquire-reply", "server-clock-back"] {
         for (seed, why) in stuck("setnx", under) {
-            let for_ever = why.is_some_and(|why| why.ends_with("for ever"));
+            let for_ever = why.is_some_and(|why| why.ends_with("until the run ended"));
             assert!(for_ever, "see: fencepost run setnx {under} --seed {seed}");
         }
     }
@@ -375,7 +375,7 @@ fn setnx_is_stuck_for_ever_when_its_holder_dies_or_never_hears() {
 fn setnx_expire_is_stuck_for_ever_without_its_second_command() {
     for under in ["crash-between", "lost-acquire-reply"] {
         for (seed, why) in stuck("setnx-expire", under) {
-            let for_ever = why.is_some_and(|why| why.ends_with("for ever"));
+            let for_ever = why.is_some_and(|why| why.ends_with("until the run ended"));
             assert!(
                 for_ever,
                 "see: fencepost run setnx-expire {under} --seed {seed}"

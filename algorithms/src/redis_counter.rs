@@ -12,8 +12,8 @@ use sim::history::{GaveUp, What};
 
 use crate::section::{act, begin, done, think};
 use crate::{
-    Algorithm, Assumption, Client, Declaration, Family, Item, Lease, Outcome, Service, Worker,
-    Works,
+    AcquireError, Algorithm, Assumption, Client, Declaration, Family, Item, Lease, Outcome,
+    Service, Worker, Works,
 };
 
 /// The algorithm.
@@ -53,7 +53,17 @@ impl Worker for Counting {
     async fn perform(&mut self, item: &Item) -> Outcome {
         let client = &self.client;
         begin(client, item);
-        let worked = count(client, item).await;
+        client.point(Point::BeforeRead).await;
+        client.point(Point::ReadChecked).await;
+        let Ok(within) = count_one(client, item).await else {
+            // It may have been counted; whoever asks again counts twice, and stays below the limit.
+            let (key, section) = (item.key.clone(), item.section);
+            let held = false;
+            client.record(What::Denied { key, section, held });
+            return Outcome::Denied(AcquireError::Unknown);
+        };
+        client.point(Point::AfterRead).await;
+        let worked = go_through(client, item, within).await;
         let section = item.section;
         if let Err(why) = worked {
             client.record(What::GivenUp { section, why });
@@ -63,16 +73,10 @@ impl Worker for Counting {
     }
 }
 
-async fn count(client: &Client, item: &Item) -> Result<(), GaveUp> {
-    let lease = Lease::plain(&item.key, client.token());
-    client.point(Point::BeforeRead).await;
-    client.point(Point::ReadChecked).await;
-    let counted = count_one(client, item).await;
-    client.point(Point::AfterRead).await;
-    // Without an answer it may have been counted; whoever asks again counts twice, and stays
-    // below the limit.
-    let within = counted.map_err(|_| GaveUp::StoreSilent)?;
+/// What the request does, if it is within the limit.
+async fn go_through(client: &Client, item: &Item, within: bool) -> Result<(), GaveUp> {
     if within {
+        let lease = Lease::plain(&item.key, client.token());
         act(client, &lease, item, item.row);
         think(client, &lease, item, item.row).await?;
     }

@@ -18,6 +18,7 @@ pub mod story;
 pub mod style;
 pub mod table;
 pub mod timeline;
+mod told;
 pub mod verified_text;
 pub mod words;
 

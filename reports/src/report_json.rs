@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use scenarios::Scenario;
-use scenarios::matrix::{Cell, CellViolation, Matrix, capped};
+use scenarios::invariants::StuckFor;
+use scenarios::matrix::{Cell, Matrix, capped};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use sim::Millis;
@@ -109,7 +110,7 @@ impl<'m> CellReport<'m> {
                     .map(|(place, runs)| (place + 1, *runs))
                     .collect(),
                 capped,
-                violations: Violations(&cell.violations),
+                violations: Violations(cell),
                 cost: CostReport::of(cell),
             },
         };
@@ -122,12 +123,13 @@ impl<'m> CellReport<'m> {
 }
 
 /// A map in the order of the invariants, worst first.
-struct Violations<'m>(&'m [CellViolation]);
+struct Violations<'m>(&'m Cell);
 
 impl Serialize for Violations<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for violation in self.0 {
+        let violations = &self.0.violations;
+        let mut map = serializer.serialize_map(Some(violations.len()))?;
+        for violation in violations {
             let (low, high) = violation.rate.interval();
             map.serialize_entry(
                 violation.invariant,
@@ -137,6 +139,7 @@ impl Serialize for Violations<'_> {
                     low: rounded(low),
                     high: rounded(high),
                     first_seed: violation.first_seed,
+                    longest: self.0.stuck_for.filter(|_| violation.invariant == "stuck"),
                 },
             )?;
         }
@@ -152,6 +155,9 @@ struct ViolationReport {
     high: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_seed: Option<u64>,
+    /// Of `stuck`: for how many milliseconds at the longest, and whether only the run's end ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest: Option<StuckFor>,
 }
 
 #[derive(serde::Serialize)]
@@ -217,6 +223,7 @@ mod tests {
         assert_eq!(stuck["runs"], 0);
         assert_eq!(stuck["high"], 0.0191);
         assert!(stuck.get("first_seed").is_none());
+        assert!(stuck.get("longest").is_none());
         let cost = &naive["cost"];
         assert_eq!(cost["overtaken"], 3);
         assert_eq!(cost["idle_ms"], 600);
@@ -257,5 +264,18 @@ mod tests {
         let without = report_json(&sample::matrix(), &[], None);
         assert!(with.starts_with(without.trim_end_matches("\n}\n")));
         assert_eq!(without, report_json(&sample::matrix(), &[], None));
+    }
+
+    #[test]
+    fn stuck_says_for_how_long_at_the_longest() {
+        let mut matrix = sample::matrix();
+        let (to_the_end, lasted) = (true, 114_977);
+        matrix.cells[1].stuck_for = Some(StuckFor { to_the_end, lasted });
+        let text = report_json(&matrix, &[sample::scenario()], None);
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let violations = &report["cells"][1]["violations"];
+        assert_eq!(violations["stuck"]["longest"]["lasted"], 114_977);
+        assert_eq!(violations["stuck"]["longest"]["to_the_end"], true);
+        assert!(violations["double-write"].get("longest").is_none());
     }
 }

@@ -120,6 +120,12 @@ pub(crate) fn calm() -> Scenario {
     base("calm", "Nothing goes wrong", None, Vec::new())
 }
 
+/// A built-in scenario.
+pub(crate) fn built_in(name: &str) -> Scenario {
+    let loaded = scenarios::builtin::get(name, &[]).expect("a known name");
+    loaded.unwrap_or_else(|bad| panic!("{bad:?}"))
+}
+
 /// Plays a scenario.
 pub(crate) fn run(algorithm: &str, scenario: &Scenario, seed: u64) -> Run {
     let found = algorithms::ALL.iter().find(|a| a.name() == algorithm);
@@ -151,6 +157,7 @@ pub(crate) fn matrix() -> Matrix {
         failed: 0,
         first_failure: None,
         stuck_not_judged: 0,
+        stuck_for: None,
         never_struck: [(1, 197)].into(),
         violations: vec![
             violation("double-write", 0, None),

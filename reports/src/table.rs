@@ -5,16 +5,19 @@
 //! `double-write` where that is not the worst itself. What no run broke shows how often it
 //! could break all the same: the upper bound of its interval.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::{Cell as Field, CellAlignment, ContentArrangement, Table, presets};
 use scenarios::Scenario;
-use scenarios::invariants;
-use scenarios::matrix::{Cell, Matrix, Rate, capped};
+use scenarios::invariants::{self, StuckFor};
+use scenarios::matrix::{Cell, CellViolation, Matrix, Rate, capped};
 
 use crate::style::{Colour, Tone};
-use crate::words::{bare_percent, list, percent, replay};
+use crate::words::{bare_percent, length, list, percent, replay};
 
 /// How a table is to look.
 #[derive(Debug, Clone, Default)]
@@ -50,9 +53,10 @@ pub fn replays(matrix: &Matrix, options: &TableOptions) -> String {
         for violation in &cell.violations {
             if let Some(seed) = violation.first_seed {
                 by_seed.entry(seed).or_default().push(format!(
-                    "{} {}",
+                    "{} {}{}",
                     violation.invariant,
-                    percent(violation.rate.share())
+                    percent(violation.rate.share()),
+                    stuck_for(cell, violation)
                 ));
             }
         }
@@ -78,6 +82,21 @@ pub fn replays(matrix: &Matrix, options: &TableOptions) -> String {
         }
     }
     text
+}
+
+/// How long it was stuck at the longest, where that is what was violated.
+fn stuck_for(cell: &Cell, violation: &CellViolation) -> String {
+    match cell.stuck_for.filter(|_| violation.invariant == STUCK) {
+        None => String::new(),
+        Some(StuckFor { to_the_end, lasted }) => {
+            let tail = if to_the_end {
+                " to the end of the run"
+            } else {
+                ""
+            };
+            format!(" (up to {}{tail})", length(lasted))
+        }
+    }
 }
 
 /// A head with its items behind it, or below it if they do not fit.
@@ -189,6 +208,9 @@ fn summary(cell: &Cell) -> (String, Tone) {
             let _ = write!(text, "/{}", bare_percent(double.rate.share()));
         }
         text.push('%');
+        if let Some(long) = cell.stuck_for.filter(|_| worst.invariant == STUCK) {
+            let _ = write!(text, " {}", short_stuck(long));
+        }
         (text, Tone::Bad)
     } else if cell.runs > 0 {
         (format!("safe <{}%", bound(cell)), Tone::Good)
@@ -207,6 +229,16 @@ fn summary(cell: &Cell) -> (String, Tone) {
 }
 
 const DOUBLE_WRITE: &str = "double-write";
+const STUCK: &str = "stuck";
+
+/// Whole seconds, rounded up, or that only the end of the run ended it.
+fn short_stuck(long: StuckFor) -> String {
+    if long.to_the_end {
+        "end".into()
+    } else {
+        format!("{}s", long.lasted.div_ceil(1_000))
+    }
+}
 
 /// The upper bound of what was never seen in so many runs, rounded up.
 fn bound(cell: &Cell) -> String {
@@ -271,10 +303,34 @@ pub fn legend(matrix: &Matrix, options: &TableOptions) -> String {
             ),
         );
     }
-    if applicable().any(|cell| cell.runs > 0 && cell.worst().is_none()) {
+    let stuck = applicable().filter(|cell| cell.worst().is_some_and(|w| w.invariant == STUCK));
+    let stuck: Vec<_> = stuck.filter_map(|cell| cell.stuck_for).collect();
+    let for_a_while = stuck.iter().find(|long| !long.to_the_end);
+    let to_the_end = stuck.iter().find(|long| long.to_the_end);
+    for (long, meaning) in [
+        (
+            for_a_while,
+            "so long did it take at the most until somebody got the lock",
+        ),
+        (
+            to_the_end,
+            "nobody got the lock any more until the run ended",
+        ),
+    ] {
+        entries.extend(long.map(|long| {
+            let word = format!("stuck 97% {}", short_stuck(*long));
+            (word, meaning.to_owned())
+        }));
+    }
+    // Most cells have been run as often as this one.
+    let safe = applicable().filter(|cell| cell.runs > 0 && cell.worst().is_none());
+    if let Some(cell) = safe.max_by_key(|cell| cell.runs) {
         entries.push((
-            "safe <1.9%".into(),
-            "no violation in any run; with 95 % confidence rarer than this".into(),
+            format!("safe <{}%", bound(cell)),
+            format!(
+                "no violation in any of {} runs; with 95 % confidence rarer than this",
+                cell.runs
+            ),
         ));
     }
     if applicable().count() < matrix.cells.len() {
@@ -517,95 +573,4 @@ fn argument<'a>(options: &'a TableOptions, scenario: &'a str) -> &'a str {
         .arguments
         .get(scenario)
         .map_or(scenario, String::as_str)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-
-    fn options(width: u16) -> TableOptions {
-        TableOptions {
-            width,
-            ..TableOptions::default()
-        }
-    }
-
-    #[test]
-    fn every_sort_of_cell_has_its_own_word() {
-        let text = grid(&sample::matrix(), &options(200));
-        assert_eq!(
-            text,
-            "          local-mutex  naive          tokened  setnx     redlock\n\
-             gc-pause  n/a          dbl-write 36%  vacuous  safe <2%  !2 FAILED safe <2%\n"
-        );
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_terminal() {
-        for width in [80, 100, 120, 160] {
-            let text = table(&sample::matrix(), &[sample::scenario()], &options(width));
-            for line in text.lines() {
-                assert!(line.chars().count() <= width.into(), "{width}: {line}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_violation_comes_with_its_replay_line() {
-        assert_eq!(
-            replays(&sample::matrix(), &options(120)),
-            "The first seed of every violation, and in how many runs it was seen\n\
-             gc-pause\n  \
-             fencepost run naive gc-pause --seed 4  double-write 36 %\n  \
-             fencepost run naive gc-pause --seed 12  stale-write 1.5 %\n"
-        );
-    }
-
-    #[test]
-    fn a_failed_run_is_told_with_its_replay_line() {
-        let text = notes(&sample::matrix(), &[sample::scenario()], &options(80));
-        assert!(
-            text.contains(
-                "FAILED: 2 of 200 runs of redlock under gc-pause: index out of bounds\n  \
-                 fencepost run redlock gc-pause --seed 17"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn colours_change_nothing_but_colours() {
-        let plain = table(&sample::matrix(), &[sample::scenario()], &options(80));
-        let coloured = TableOptions {
-            colour: Colour::Always,
-            ..options(80)
-        };
-        let coloured = table(&sample::matrix(), &[sample::scenario()], &coloured);
-        let mut stripped = String::new();
-        let mut escaped = false;
-        for c in coloured.chars() {
-            match (c, escaped) {
-                ('\u{1b}', _) => escaped = true,
-                ('m', true) => escaped = false,
-                (_, true) => {}
-                (c, false) => stripped.push(c),
-            }
-        }
-        let trimmed: String = stripped
-            .lines()
-            .map(|line| line.trim_end().to_owned() + "\n")
-            .collect();
-        assert_ne!(coloured, plain);
-        assert_eq!(trimmed, plain);
-    }
-
-    #[test]
-    fn a_double_write_that_is_not_the_worst_is_shown_after_a_slash() {
-        let mut cell = sample::matrix().cells.remove(1);
-        let mut paid = cell.violations[0].clone();
-        (paid.invariant, paid.rate.hits) = ("paid-twice", 191);
-        cell.violations.insert(0, paid);
-        assert_eq!(summary(&cell).0, "paid-twice 97/36%");
-    }
 }

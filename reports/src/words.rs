@@ -84,17 +84,19 @@ pub fn list<T: ToString>(items: &[T]) -> String {
 
 /// As [`list`], with servers that belong together taken together: `lock-1 ... lock-5`.
 pub fn nodes(nodes: &[NodeId]) -> String {
-    match nodes {
-        [NodeId::Lock(first), .., NodeId::Lock(last)]
-            if usize::from(last - first) + 1 == nodes.len() && nodes.len() > 2 =>
-        {
-            format!("lock-{first} to lock-{last}")
+    let follows = |one: &NodeId, next: &NodeId| match (one, next) {
+        (NodeId::Lock(one), NodeId::Lock(next))
+        | (NodeId::Sentinel(one), NodeId::Sentinel(next)) => one + 1 == *next,
+        _ => false,
+    };
+    let runs = nodes.chunk_by(follows).flat_map(|run| match run {
+        [NodeId::Lock(first), _, .., NodeId::Lock(last)] => {
+            vec![format!("lock-{first} to lock-{last}")]
         }
-        [NodeId::Sentinel(1), .., NodeId::Sentinel(last)] if usize::from(*last) == nodes.len() => {
-            "the sentinels".into()
-        }
-        _ => list(nodes),
-    }
+        [NodeId::Sentinel(1), .., NodeId::Sentinel(_)] => vec!["the sentinels".into()],
+        _ => run.iter().map(ToString::to_string).collect(),
+    });
+    list(&runs.collect::<Vec<_>>())
 }
 
 /// Where in its section a client is at a point.
@@ -314,9 +316,12 @@ pub fn over(fault: &Fault) -> Option<String> {
             nodes(b),
             nodes(a)
         )),
-        Fault::Slow { .. } | Fault::Loss { .. } | Fault::ReplicaLag { .. } => {
-            Some("the network is well again".into())
-        }
+        Fault::Slow { .. } | Fault::Loss { .. } => Some("the network is well again".into()),
+        Fault::ReplicaLag { nodes: n, .. } => Some(format!(
+            "{} {} the master again",
+            nodes(n),
+            verb(n, "follow")
+        )),
         Fault::Crash { .. }
         | Fault::PowerLoss { .. }
         | Fault::Reset { .. }
@@ -404,5 +409,18 @@ mod tests {
         assert_eq!(percent(0.36), "36 %");
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(1.0), "100 %");
+    }
+
+    #[test]
+    fn nodes_that_belong_together_are_taken_together() {
+        let locks: Vec<_> = (1..=5).map(NodeId::Lock).collect();
+        assert_eq!(nodes(&locks), "lock-1 to lock-5");
+        assert_eq!(nodes(&locks[1..3]), "lock-2 and lock-3");
+        let sentinels: Vec<_> = (1..=3).map(NodeId::Sentinel).collect();
+        assert_eq!(nodes(&sentinels), "the sentinels");
+        assert_eq!(nodes(&sentinels[..1]), "sentinel-1");
+        let mixed = [&locks[1..3], &sentinels, &[NodeId::Client(2)]].concat();
+        assert_eq!(nodes(&mixed), "lock-2, lock-3, the sentinels and client-2");
+        assert_eq!(nodes(&[]), "nobody");
     }
 }

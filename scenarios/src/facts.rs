@@ -43,6 +43,13 @@ pub struct Circumstances {
     pub ordered: bool,
 }
 
+impl Circumstances {
+    /// Whether its servers count requests and give nobody anything to hold.
+    pub fn counts(&self) -> bool {
+        self.servers > 0 && self.holders.is_none()
+    }
+}
+
 /// The lock service committed a key to a client, heard or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
@@ -503,7 +510,7 @@ impl<'a> Facts<'a> {
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
-    /// The keys that clients ask for. Another key belongs to the lock whose name and a colon or a
+    /// The keys that clients ask for or get. Another key belongs to the lock whose name and a colon or a
     /// slash it begins with, or to nobody.
     locks: BTreeSet<&'a str>,
     /// Who stored a token first.
@@ -527,7 +534,8 @@ impl<'a> Replay<'a> {
     fn new(history: &'a History, around: &'a Circumstances) -> Self {
         let servers = around.service.nodes(around.servers).len();
         let asked = history.events.iter().filter_map(|event| match &event.what {
-            What::Asked { key, .. } => Some(key.as_str()),
+            // Where the store chooses, a client gets another key than the one it asked for.
+            What::Asked { key, .. } | What::Leased { key, .. } => Some(key.as_str()),
             _ => None,
         });
         Self {

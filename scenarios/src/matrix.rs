@@ -9,7 +9,7 @@ use sim::Millis;
 use sim::engine::{Engine, Failed};
 
 use crate::cost::Cost;
-use crate::invariants::rank;
+use crate::invariants::{StuckFor, rank};
 use crate::run::{Run, Verdict, judged_by, run};
 use crate::scenario::{Expectation, Scenario};
 
@@ -78,6 +78,8 @@ pub struct Cell {
     pub first_failure: Option<(u64, String)>,
     /// How many were judged without `stuck`, because too little time was left.
     pub stuck_not_judged: u64,
+    /// For how long nobody got a lock, in the worst of the judged runs.
+    pub stuck_for: Option<StuckFor>,
     /// In how many judged runs a fault never struck, by its place in the scenario.
     pub never_struck: BTreeMap<usize, u64>,
     /// Every invariant that was judged, worst first.
@@ -248,6 +250,7 @@ fn play_cell<'p>(
         failed: 0,
         first_failure: None,
         stuck_not_judged: 0,
+        stuck_for: None,
         never_struck: BTreeMap::new(),
         violations: Vec::new(),
         cost: Cost::default(),
@@ -270,6 +273,7 @@ fn play_cell<'p>(
         failed,
         first_failure,
         stuck_not_judged,
+        stuck_for,
         never_struck,
         hits,
         cost,
@@ -281,7 +285,7 @@ fn play_cell<'p>(
     (cell.runs, cell.vacuous, cell.failed) = (runs, vacuous, failed);
     (cell.first_failure, cell.stuck_not_judged, cell.cost) =
         (first_failure, stuck_not_judged, cost);
-    cell.never_struck = never_struck;
+    (cell.never_struck, cell.stuck_for) = (never_struck, stuck_for);
     let ordered = algorithm.declares().ordered;
     let judged = judged_by(scenario, ordered).into_iter().map(|invariant| {
         let hit = hits.get(invariant.name()).copied();
@@ -306,6 +310,7 @@ struct Tally {
     failed: u64,
     first_failure: Option<(u64, String)>,
     stuck_not_judged: u64,
+    stuck_for: Option<StuckFor>,
     never_struck: BTreeMap<usize, u64>,
     /// By invariant: in how many runs, and the first seed.
     hits: BTreeMap<&'static str, (u64, u64)>,
@@ -323,6 +328,7 @@ impl Tally {
             Ok(verdict) => {
                 self.runs += 1;
                 self.stuck_not_judged += u64::from(verdict.stuck_not_judged);
+                self.stuck_for = self.stuck_for.max(verdict.stuck_for);
                 for place in &verdict.never_struck {
                     *self.never_struck.entry(*place).or_default() += 1;
                 }
@@ -341,6 +347,7 @@ impl Tally {
         self.failed += other.failed;
         self.first_failure = earlier(self.first_failure, other.first_failure);
         self.stuck_not_judged += other.stuck_not_judged;
+        self.stuck_for = self.stuck_for.max(other.stuck_for);
         for (place, runs) in other.never_struck {
             *self.never_struck.entry(place).or_default() += runs;
         }
@@ -495,6 +502,7 @@ mod tests {
         Verdict {
             vacuous,
             stuck_not_judged: false,
+            stuck_for: None,
             never_struck: vec![1],
             violations: invariant.map(violation).into_iter().collect(),
             cost: Cost {

@@ -11,7 +11,7 @@ use sim::{History, Millis};
 use crate::cost::Cost;
 use crate::facts::{Circumstances, Facts};
 use crate::instance::{DrawnItem, Instance};
-use crate::invariants::{self, Invariant, LostUpdate, Stuck, Unfair, Violation};
+use crate::invariants::{self, Invariant, LostUpdate, Stuck, StuckFor, Unfair, Violation};
 use crate::scenario::Scenario;
 
 /// A run that was played and judged.
@@ -42,6 +42,9 @@ pub struct Verdict {
     pub vacuous: bool,
     /// Whether too little time was left after the faults to judge `stuck`.
     pub stuck_not_judged: bool,
+    /// For how long nobody got a lock at the longest, if that was breached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck_for: Option<StuckFor>,
     /// The faults that never struck, by their places in the plan: their moment never came.
     pub never_struck: Vec<usize>,
     /// Every breach of every invariant, worst invariant first, then in time.
@@ -214,16 +217,19 @@ fn judge(
         // Nobody holds anything.
         judged.retain(|i| own == Some(i.name()) || i.name() == LostUpdate.name());
     }
+    let violations: Vec<Violation> = judged
+        .iter()
+        .flat_map(|invariant| invariant.check(&facts))
+        .collect();
+    let is_stuck = violations.iter().any(|v| v.invariant == Stuck.name());
     Verdict {
         vacuous: !reached,
         stuck_not_judged: !Stuck::can_judge(&facts),
+        stuck_for: is_stuck.then(|| Stuck::longest(&facts)).flatten(),
         never_struck: (0..instance.setup.plan.0.len())
             .filter(|place| !facts.struck.contains(place))
             .collect(),
-        violations: judged
-            .iter()
-            .flat_map(|invariant| invariant.check(&facts))
-            .collect(),
+        violations,
         cost: Cost::of(&facts),
     }
 }

@@ -79,6 +79,16 @@ pub enum GaveUp {
     LeaseLost,
 }
 
+/// Why the store dropped a session that its client had not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dropped {
+    /// It had said nothing for longer than a session may.
+    Idle,
+    /// Nobody at the other end answered the kernel's keep-alive.
+    Unreachable,
+}
+
 /// How a release ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -287,6 +297,20 @@ pub enum What {
         row: u32,
         /// The row as the reader saw it.
         state: Row,
+    },
+    /// The store dropped a client's session by itself.
+    SessionDropped {
+        /// Whose.
+        of: NodeId,
+        /// Why.
+        why: Dropped,
+    },
+    /// The store drew a number from its sequence of fences.
+    Drawn {
+        /// For whom.
+        by: NodeId,
+        /// The number.
+        number: u64,
     },
     /// A write that a transaction had made is undone: it was never seen, and has no number.
     RolledBack {

@@ -372,7 +372,7 @@ mod tests {
         let fingerprint = folded(&steps);
         assert_eq!(
             (fingerprint.events, fingerprint.to_string().as_str()),
-            (8, "7c52ea69218f9e28")
+            (8, "ce6cd63e63ebd092")
         );
     }
 

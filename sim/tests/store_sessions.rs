@@ -3,10 +3,21 @@
 
 mod watch;
 
-use sim::Client;
 use sim::fault::{Fault, When};
+use sim::history::{Dropped, What};
 use sim::store::{Operation, Reply, Request, Scope, Settings};
+use sim::{Client, Millis, NodeId};
 use watch::*;
+
+/// When the store dropped a session by itself, whose it was, and why.
+fn dropped(seen: &Watched) -> Vec<(Millis, NodeId, Dropped)> {
+    let events = seen.history.events.iter();
+    let dropped = events.filter_map(|event| match event.what {
+        What::SessionDropped { of, why } => Some((event.at, of, why)),
+        _ => None,
+    });
+    dropped.collect()
+}
 
 fn lock(waits: bool) -> Request {
     let (key, scope) = ("k".into(), Scope::Session);
@@ -22,11 +33,15 @@ async fn ask_store(client: Client, request: &Request) -> String {
 
 #[test]
 fn a_lock_is_free_when_the_end_of_its_session_arrives() {
-    for (fault, free_at) in [
+    for (fault, free_at, told) in [
         // The kernel closes; that crosses the network once.
-        (crash(FIRST), 1_005),
+        (crash(FIRST), 1_005, vec![]),
         // Nobody closes: the server asks 2 s after the last word, which came at 15 ms.
-        (Fault::PowerLoss { nodes: vec![FIRST] }, 2_015),
+        (
+            Fault::PowerLoss { nodes: vec![FIRST] },
+            2_015,
+            vec![(2_015, FIRST, Dropped::Unreachable)],
+        ),
     ] {
         let mut setup = world(2, 0, &[(When::At(1_000), fault)]);
         setup.store = Settings {
@@ -53,6 +68,7 @@ fn a_lock_is_free_when_the_end_of_its_session_arrives() {
             format!("{}: accepted", free_at + 5),
         ];
         assert_eq!(seen.notes_of(SECOND), expected);
+        assert_eq!(dropped(&seen), told);
     }
 }
 
@@ -76,6 +92,9 @@ fn an_idle_session_is_dropped_and_its_number_does_not_come_back() {
     });
     let expected = ["3000: disconnected", "3020: row 0", "3030: refused"];
     assert_eq!(seen.notes_of(FIRST), expected);
+    // Its last word came 5 ms after it had been written, at 15 ms; the next session's comes at 3 025.
+    let idle = |at| (at, FIRST, Dropped::Idle);
+    assert_eq!(dropped(&seen)[..1], [idle(2_015)]);
 }
 
 #[test]

@@ -3,25 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::Service;
-use scenarios::Run;
 use scenarios::facts::{Facts, Grant};
+use scenarios::{Run, Scenario};
 use sim::fault::Fault;
 use sim::history::{Event, GaveUp, Release, What};
 use sim::{Millis, NodeId};
 
+use super::polling::Polling;
 use super::{Line, Weight};
-use crate::words::{clock, fault, length, list, nodes, over};
+use crate::told;
+use crate::words::{clock, fault, length, list, over};
 
-/// Fewer attempts than this are not worth a line of their own.
-const FEW: usize = 5;
 /// A lease that is heard of later than this after its grant is worth a line.
 const LATE: Millis = 500;
 
 /// Every line of a run, in order.
-pub(super) fn lines(run: &Run) -> Vec<Line> {
+pub(super) fn lines(run: &Run, scenario: &Scenario) -> Vec<Line> {
     let facts = run.facts();
     let mut teller = Teller {
         run,
+        scenario,
         facts: &facts,
         lines: Vec::new(),
     };
@@ -55,20 +56,26 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     polling.woven_into(teller.lines)
 }
 
-struct Teller<'r> {
-    run: &'r Run,
-    facts: &'r Facts<'r>,
+pub(super) struct Teller<'r> {
+    pub(super) run: &'r Run,
+    scenario: &'r Scenario,
+    pub(super) facts: &'r Facts<'r>,
     lines: Vec<Line>,
 }
 
 impl Teller<'_> {
-    fn push(&mut self, at: Millis, event: usize, weight: Weight, text: String) {
+    pub(super) fn push(&mut self, at: Millis, event: usize, weight: Weight, text: String) {
         self.lines.push(Line {
             at,
             event,
             weight,
             text,
         });
+    }
+
+    /// Whether the last line says the same.
+    pub(super) fn has_just_told(&self, text: &str) -> bool {
+        self.lines.last().is_some_and(|line| line.text == text)
     }
 
     /// Who gets the lock, who hears of it late, and how each grant ends.
@@ -163,7 +170,7 @@ impl Teller<'_> {
             self.push(until, removal.event, weight, text);
             return;
         }
-        if let Some(next) = self.takeover_of(grant, until) {
+        if let Some(next) = told::takeover_of(facts, grant) {
             let text = format!(
                 "{} takes {key} over from {client}, whose lease it counts as over (grant {number})",
                 next.client
@@ -184,7 +191,10 @@ impl Teller<'_> {
                     What::DataLost | What::Flushed | What::Evicted | What::ClockStepped { .. }
                 )
         };
-        let event = first + here().position(is_cause).unwrap_or(0);
+        let is_freed =
+            |event: &Event| matches!(&event.what, What::Freed { token: t, .. } if t == token);
+        let cause = here().position(|event| is_freed(event) || is_cause(event));
+        let event = first + cause.unwrap_or(0);
         let now = |wanted: fn(&What) -> bool| {
             here()
                 .take_while(|event| event.at == until)
@@ -244,28 +254,9 @@ impl Teller<'_> {
         self.push(until, event, weight, text);
     }
 
-    /// The grant whose command replaced this one's token by its own.
-    fn takeover_of(&self, grant: &Grant, until: Millis) -> Option<&Grant> {
-        let replaces = |next: &&Grant| {
-            let event = self.facts.history.events.get(next.event);
-            let Some(What::Changed {
-                before: Some(before),
-                after: Some(after),
-                ..
-            }) = event.map(|event| &event.what)
-            else {
-                return false;
-            };
-            next.from == until
-                && next.key == grant.key
-                && before.value == grant.token
-                && after.value == next.token
-        };
-        self.facts.grants.iter().find(replaces)
-    }
-
     fn events(&mut self) {
         let mut silent = BTreeSet::new();
+        let mut acted = BTreeSet::new();
         let mut asks_key = BTreeMap::<NodeId, String>::new();
         let (run, facts) = (self.run, self.facts);
         for (index, Event { at, node, what }) in facts.history.events.iter().enumerate() {
@@ -303,10 +294,17 @@ impl Teller<'_> {
                     section,
                     held: false,
                 } if silent.insert((*node, *section)) => {
-                    let text = format!(
-                        "{node} gets no clear answer to its request for {key}: it may hold it \
-                             without knowing"
-                    );
+                    let text = if facts.around.counts() {
+                        format!(
+                            "{node} gets no answer from Redis: its request may have been counted \
+                             without its knowing"
+                        )
+                    } else {
+                        format!(
+                            "{node} gets no clear answer to its request for {key}: it may hold \
+                             it without knowing"
+                        )
+                    };
                     tell(Weight::Notable, text);
                 }
                 What::Working { takes, .. } => {
@@ -348,73 +346,27 @@ impl Teller<'_> {
                     ),
                 },
                 What::ItemDone {
-                    row, wrote: false, ..
-                } => tell(
-                    Weight::Detail,
-                    format!("{node} finds row {row} done already, and writes nothing"),
-                ),
-                What::Effect { row, .. } => tell(
-                    Weight::Step,
-                    format!("{node} acts on the world outside, for row {row}"),
-                ),
-                // Whoever finds nothing free only looks whether there is still something to do.
-                What::Read { token, .. } if token.is_empty() => {}
-                What::Read { by, row, state, .. } => tell(
-                    Weight::Detail,
-                    format!(
-                        "{by} reads row {row} (value {}, version {})",
-                        state.value, state.version
-                    ),
-                ),
-                What::RefusedClaim {
-                    by,
                     row,
-                    fence,
-                    state,
-                    ..
-                } => tell(
-                    Weight::Notable,
-                    format!(
-                        "the store REFUSES {by}'s claim of row {row}: its fence {fence} is too old, \
-                         the row has seen {}",
-                        state.fence
-                    ),
+                    wrote: false,
+                    section,
+                } if acted.contains(&(*node, *section)) => tell(
+                    Weight::Detail,
+                    format!("{node} is done with its request for row {row}"),
                 ),
-                What::RolledBack { by, row, .. } => tell(
-                    Weight::Notable,
-                    format!("{by}'s transaction is rolled back: its write to row {row} never was"),
-                ),
-                What::Write { .. } => self.write(*at, index),
-                _ => {}
+                What::ItemDone {
+                    row, wrote: false, ..
+                } => {
+                    let what = self.scenario.work.without_writing(*row);
+                    let text = format!("{node} {what}, and writes nothing");
+                    self.push(*at, index, Weight::Detail, text);
+                }
+                What::Effect { row, section, .. } => {
+                    acted.insert((*node, *section));
+                    let text = format!("{node} acts on the world outside, for row {row}");
+                    tell(Weight::Step, text);
+                }
+                _ => self.at_the_store(index),
             }
-        }
-    }
-
-    fn write(&mut self, at: Millis, event: usize) {
-        let write = self.facts.writes.iter().find(|write| write.event == event);
-        let Some(write) = write else { return };
-        let grant = write.grant.map_or(String::new(), |grant| {
-            format!(", under grant {}", self.facts.grants[grant].number)
-        });
-        let (by, row) = (write.by, write.row);
-        if write.accepted {
-            let fence = write
-                .fence
-                .map_or(String::new(), |fence| format!(", fence {fence}"));
-            let text = format!(
-                "the store accepts {by}'s write to row {row}{grant}{fence} (value {}, was {})",
-                write.value, write.before.value
-            );
-            self.push(at, event, Weight::Step, text);
-        } else {
-            let why = write.fence.map_or(String::new(), |fence| {
-                format!(
-                    ": its fence is {fence}, the row has seen {}",
-                    write.before.fence
-                )
-            });
-            let text = format!("the store REFUSES {by}'s write to row {row}{grant}{why}");
-            self.push(at, event, Weight::Notable, text);
         }
     }
 
@@ -435,81 +387,4 @@ fn is_removal(what: &What) -> bool {
             ..
         }
     )
-}
-
-/// Attempts that got nothing, which are counted and not told.
-struct Polling {
-    attempts: Vec<(Millis, NodeId, String)>,
-    /// Who got a lease, and when.
-    leased: Vec<(Millis, NodeId)>,
-}
-
-impl Polling {
-    fn of(facts: &Facts<'_>) -> Self {
-        let attempts = facts.history.events.iter().filter_map(|event| {
-            let What::Denied { key, .. } = &event.what else {
-                return None;
-            };
-            Some((event.at, event.node, key.clone()))
-        });
-        let leased = facts
-            .beliefs
-            .iter()
-            .map(|belief| (belief.from, belief.client));
-        Self {
-            attempts: attempts.collect(),
-            leased: leased.collect(),
-        }
-    }
-
-    /// Puts a line for all attempts of a while before the next line that matters.
-    fn woven_into(self, lines: Vec<Line>) -> Vec<Line> {
-        let mut woven = Vec::new();
-        let mut attempts = self.attempts.into_iter().peekable();
-        let mut waiting: Vec<(Millis, NodeId, String)> = Vec::new();
-        for line in lines {
-            while let Some(attempt) = attempts.next_if(|(at, ..)| *at <= line.at) {
-                waiting.push(attempt);
-            }
-            if waiting.len() >= FEW && line.weight >= Weight::Step {
-                let who: BTreeSet<NodeId> = waiting.iter().map(|(_, who, _)| *who).collect();
-                let keys: BTreeSet<&str> = waiting.iter().map(|(.., key)| key.as_str()).collect();
-                let who: Vec<_> = who.into_iter().collect();
-                let names = if who.len() > 4 {
-                    format!("{} clients", who.len())
-                } else {
-                    nodes(&who)
-                };
-                let keys = if keys.len() > 3 {
-                    format!("{} locks", keys.len())
-                } else {
-                    list(&keys.into_iter().collect::<Vec<_>>())
-                };
-                let verb = if who.len() == 1 { "keeps" } else { "keep" };
-                let at = waiting[waiting.len() - 1].0;
-                let told = Line {
-                    at,
-                    event: 0,
-                    weight: Weight::Detail,
-                    text: format!(
-                        "{names} {verb} asking for {keys}: {} attempts since {}",
-                        waiting.len(),
-                        clock(waiting[0].0)
-                    ),
-                };
-                let place = woven.partition_point(|line: &Line| line.at <= at);
-                woven.insert(place, told);
-                waiting.clear();
-            }
-            // Who has got the lock has asked to some purpose.
-            waiting.retain(|(at, who, _)| {
-                let got = |(from, client): &(Millis, NodeId)| {
-                    client == who && (*at..=line.at).contains(from)
-                };
-                !self.leased.iter().any(got)
-            });
-            woven.push(line);
-        }
-        woven
-    }
 }

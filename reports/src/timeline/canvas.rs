@@ -310,6 +310,34 @@ impl<'s> Canvas<'s> {
         self.cross((x, y), radius - 2, 2);
     }
 
+    /// An hourglass: somebody was waited for in vain.
+    pub(super) fn hourglass(&mut self, (x, y): Dot, radius: i32) {
+        let area = Area {
+            left: x - radius,
+            top: y - radius - 1,
+            right: x + radius,
+            bottom: y + radius + 1,
+        };
+        self.fill(area, WHITE);
+        let (half, up) = (radius - 1, radius);
+        self.polygon(&[(x - half, y - up), (x + half, y - up), (x, y)], BLACK);
+        self.polygon(&[(x - half, y + up), (x + half, y + up), (x, y)], BLACK);
+    }
+
+    /// An arrow that goes up and away: something that no database can take back.
+    pub(super) fn arrow(&mut self, (x, y): Dot, colour: RGBColor) {
+        let head = |r: i32| [(x - r, y), (x + r, y), (x, y - r)];
+        self.line((x, y - 2), (x, y + 7), BLACK, 3);
+        self.polygon(&head(7), BLACK);
+        self.polygon(&[(x - 4, y - 1), (x + 4, y - 1), (x, y - 5)], colour);
+    }
+
+    /// A triangle that stands on its base: a fence was drawn.
+    pub(super) fn drawn(&mut self, (x, y): Dot, colour: RGBColor) {
+        self.polygon(&[(x - 7, y + 6), (x + 7, y + 6), (x, y - 7)], BLACK);
+        self.polygon(&[(x - 4, y + 4), (x + 4, y + 4), (x, y - 3)], colour);
+    }
+
     /// A cross: somebody died.
     pub(super) fn cross(&mut self, (x, y): Dot, radius: i32, thick: u32) {
         self.line(

@@ -1,10 +1,11 @@
 //! The lanes of faults and of clients.
 
-use sim::fault::Fault;
+use sim::fault::{Data, Fault};
 use sim::history::{Event, What};
 use sim::{Millis, NodeId};
 
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
+use super::life::{Spell, draw_down};
 use super::{Picture, RIGHT, Target, margin};
 use crate::words::{length, nodes, pace};
 
@@ -33,6 +34,7 @@ impl FaultLane {
         let events = &picture.facts.history.events;
         let mut shown: Vec<Shown> = Vec::new();
         let mut ends: Vec<i32> = Vec::new();
+        let mut struck: Vec<(Millis, Option<Millis>, Fault)> = Vec::new();
         for (index, Event { at, what, .. }) in events.iter().enumerate() {
             let What::Struck { fault: place } = what else {
                 continue;
@@ -42,7 +44,14 @@ impl FaultLane {
                 .iter()
                 .find(|event| event.what == What::Over { fault: *place })
                 .map(|event| event.at);
-            let Some((left, right)) = picture.span(*at, over) else {
+            let last = struck.last_mut();
+            let last = last.filter(|(began, ended, _)| (*began, *ended) == (*at, over));
+            if last.is_none_or(|(.., last)| !strikes_more(last, fault)) {
+                struck.push((*at, over, fault.clone()));
+            }
+        }
+        for (at, over, fault) in &struck {
+            let Some((left, right)) = picture.span(*at, *over) else {
                 continue;
             };
             let label = label(fault);
@@ -68,13 +77,23 @@ impl FaultLane {
                 left,
                 right,
                 lasting,
-                touches: fault.nodes().collect(),
+                // Who is down is covered.
+                touches: match fault {
+                    Fault::Restart { .. } => Vec::new(),
+                    _ => fault.nodes().collect(),
+                },
                 label,
                 row,
                 label_at,
             });
         }
         Self(shown)
+    }
+
+    /// Whether a fault that lasts shades the lane of one of these nodes.
+    pub(super) fn shades(&self, nodes: &[NodeId]) -> bool {
+        let touches = |fault: &Shown| fault.touches.iter().any(|node| nodes.contains(node));
+        self.0.iter().any(|fault| fault.lasting && touches(fault))
     }
 
     /// Whether a fault is shown that lasts, or one that does not.
@@ -140,6 +159,25 @@ impl FaultLane {
     }
 }
 
+/// Several nodes that fail at once, or that one side is cut off from, are one fault in the picture:
+/// whether this one is more of the other.
+fn strikes_more(fault: &mut Fault, more: &Fault) -> bool {
+    match (fault, more) {
+        (
+            Fault::Hold { a, b, .. },
+            Fault::Hold {
+                a: same, b: more, ..
+            },
+        ) if a == same => {
+            b.extend(more);
+        }
+        (Fault::Crash { nodes }, Fault::Crash { nodes: more })
+        | (Fault::PowerLoss { nodes }, Fault::PowerLoss { nodes: more }) => nodes.extend(more),
+        _ => return false,
+    }
+    true
+}
+
 /// A fault in a few words.
 fn label(fault: &Fault) -> String {
     let whom: Vec<NodeId> = fault.nodes().collect();
@@ -200,6 +238,15 @@ fn label(fault: &Fault) -> String {
             length(by.unsigned_abs())
         ),
         Fault::ClockRate { ppm, .. } => format!("{kind}: {} {}", nodes(&whom), pace(*ppm)),
+        Fault::Restart { after, data, .. } => {
+            let with = match data {
+                Data::Kept => "with its data",
+                Data::OnDisk => "with what is on its disk",
+                Data::Lost => "without its data",
+            };
+            let after = length(*after);
+            format!("{kind}: {}, back after {after} {with}", nodes(&whom))
+        }
         _ if fault.lasts() > 0 => {
             format!("{kind}: {} for {}", nodes(&whom), length(fault.lasts()))
         }
@@ -220,9 +267,21 @@ impl Picture<'_> {
             },
             colour,
         );
+        for (from, until) in self.down(node) {
+            if let Some((left, right)) = self.span(from, until) {
+                draw_down(
+                    canvas,
+                    Area {
+                        left,
+                        right,
+                        ..area
+                    },
+                );
+            }
+        }
         self.waiting(canvas, node, area);
         self.beliefs(canvas, client, area);
-        self.still(canvas, node, area);
+        self.still(canvas, node, area, 11);
         for violation in &self.run.verdict.violations {
             if self.target(violation) == Target::Client(client) && self.shows(violation.at) {
                 canvas.diamond((self.x(violation.at), area.middle()), 7);
@@ -246,15 +305,26 @@ impl Picture<'_> {
                         canvas.text(text, (x + 10, area.top + 8), SMALL, Align::Left);
                     }
                 }
+                What::Effect { .. } => canvas.arrow((x, area.top + 8), colour),
                 _ => {}
             }
         }
     }
 
-    /// From a section's first attempt to its lease.
+    /// From a section's first attempt to its lease; without any lock, to the attempt that was
+    /// answered.
     fn waiting(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
         for ask in self.facts.asks.iter().filter(|ask| ask.client == node) {
-            let Some((left, right)) = self.span(ask.attempts[0], ask.until) else {
+            let (first, mut until) = (ask.attempts[0], ask.until);
+            if self.lockless() {
+                let last = ask.attempts[ask.attempts.len() - 1];
+                self.works(canvas, node, area, (last, until));
+                if last == first {
+                    continue;
+                }
+                until = Some(last);
+            }
+            let Some((left, right)) = self.span(first, until) else {
                 continue;
             };
             let bar = Area {
@@ -271,6 +341,32 @@ impl Picture<'_> {
                 let at = (i32::midpoint(left, right), area.middle());
                 canvas.label(text, at, SMALL, Align::Middle);
             }
+        }
+    }
+
+    /// Whether nobody holds anything in this run, because there is no lock.
+    pub(super) fn lockless(&self) -> bool {
+        let facts = self.facts;
+        facts.around.holders.is_none() && facts.grants.is_empty() && facts.beliefs.is_empty()
+    }
+
+    /// A section without a lock.
+    fn works(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area, (from, until): Spell) {
+        let (NodeId::Client(client), Some((left, right))) = (node, self.span(from, until)) else {
+            return;
+        };
+        let bar = Area {
+            left,
+            top: area.middle() - 5,
+            right,
+            bottom: area.middle() + 5,
+        };
+        canvas.fill(bar, colour_of(client).0);
+        canvas.outline(bar, BLACK, 1);
+        let text = "works";
+        if bar.width() > SMALL.width(text) + 30 {
+            let at = (i32::midpoint(left, right), area.middle());
+            canvas.label(text, at, SMALL, Align::Middle);
         }
     }
 
@@ -317,7 +413,9 @@ impl Picture<'_> {
                 canvas.hatch(left_over, colour, 6, false);
             }
             canvas.outline(bar, BLACK, 1);
-            let number = grant.map_or(String::new(), |grant| format!("grant {}", grant.number));
+            let number = grant.map_or("no grant".to_owned(), |grant| {
+                format!("grant {}", grant.number)
+            });
             let fence = belief
                 .fence
                 .map_or(String::new(), |fence| format!(", fence {fence}"));
@@ -357,8 +455,8 @@ impl Picture<'_> {
         }
     }
 
-    /// A dark strip under the bar while the process stands still.
-    fn still(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
+    /// A dark strip, so high, at the foot of the lane while the process stands still.
+    pub(super) fn still(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area, high: i32) {
         for Event { at, what, .. } in self.facts.events_of(node) {
             let (What::Paused { lasts } | What::Suspended { lasts }) = what else {
                 continue;
@@ -368,7 +466,7 @@ impl Picture<'_> {
             };
             let strip = Area {
                 left,
-                top: area.bottom - 11,
+                top: area.bottom - high,
                 right,
                 bottom: area.bottom - 2,
             };
@@ -376,7 +474,7 @@ impl Picture<'_> {
             canvas.hatch(strip, WHITE, 5, true);
             canvas.outline(strip, BLACK, 1);
             let text = "stands still";
-            if strip.width() > SMALL.width(text) + 20 {
+            if high > 9 && strip.width() > SMALL.width(text) + 20 {
                 let at = (i32::midpoint(left, right), strip.middle() - 1);
                 canvas.label(text, at, SMALL.size(10), Align::Middle);
             }

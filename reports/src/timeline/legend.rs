@@ -1,10 +1,11 @@
 //! What the shapes mean.
 
+use sim::NodeId;
 use sim::history::What;
 
 use super::canvas::{Align, Area, BLACK, Canvas, GREY, PALE, SMALL, WHITE, colour_of};
 use super::lanes::FaultLane;
-use super::{LEFT, Picture};
+use super::{LEFT, Picture, life};
 
 const ROW: i32 = 20;
 const COLUMN: i32 = 268;
@@ -26,6 +27,13 @@ pub(super) enum Sign {
     Violation,
     Died,
     Minority,
+    Touched,
+    Down,
+    Master,
+    Dropped,
+    Drawn,
+    Works,
+    Acts,
 }
 
 /// A shape with what it means.
@@ -35,15 +43,22 @@ const SIGNS: &[Entry] = &[
     (Sign::Waits, "waits for the lock"),
     (Sign::Holds, "believes that it holds, and does"),
     (Sign::Believes, "believes that it holds, wrongly"),
+    (Sign::Works, "works, without a lock"),
+    (Sign::Acts, "acts on the world outside"),
     (Sign::Still, "the process stands still"),
     (Sign::Expires, "the key expires"),
     (Sign::Minority, "key on too few servers"),
+    (Sign::Master, "is the master"),
     (Sign::Fault, "fault"),
+    (Sign::Touched, "touched by a fault"),
     (Sign::Moment, "fault, at once"),
     (Sign::Died, "the process dies"),
+    (Sign::Down, "the process is down"),
     (Sign::Read, "read"),
     (Sign::Accepted, "write, accepted"),
     (Sign::Refused, "write, refused"),
+    (Sign::Dropped, "session dropped by the store"),
+    (Sign::Drawn, "fence drawn by the store"),
     (Sign::Violation, "violation"),
 ];
 
@@ -59,6 +74,9 @@ impl Picture<'_> {
             writes.any(|write| self.shows(write.at) && write.accepted == accepted)
         };
         let faults = FaultLane::of(self);
+        let clients = self.window.clients.iter().copied().map(NodeId::Client);
+        let keeping = self.keeping().into_iter().chain([NodeId::Store]);
+        let shown: Vec<NodeId> = clients.chain(keeping).collect();
         let occurs = |(sign, _): &&Entry| match sign {
             // It may have begun before what is shown.
             Sign::Still => {
@@ -67,6 +85,15 @@ impl Picture<'_> {
                     .any(|event| matches!(event.what, What::Paused { .. } | What::Suspended { .. }))
             }
             Sign::Died => happened(|what| *what == What::Crashed),
+            Sign::Down => shown.iter().any(|node| {
+                let down = self.down(*node);
+                down.iter()
+                    .any(|(from, until)| self.span(*from, *until).is_some())
+            }),
+            Sign::Master => self.run.around.replicated,
+            Sign::Touched => faults.shades(&shown),
+            Sign::Dropped => happened(|what| matches!(what, What::SessionDropped { .. })),
+            Sign::Drawn => happened(|what| matches!(what, What::Drawn { .. })),
             Sign::Refused => wrote(false),
             Sign::Accepted => wrote(true),
             Sign::Read => happened(|what| matches!(what, What::Read { .. })),
@@ -75,9 +102,16 @@ impl Picture<'_> {
             Sign::Fault => faults.any(true),
             Sign::Moment => faults.any(false),
             Sign::Violation => !self.run.verdict.violations.is_empty(),
-            Sign::Waits | Sign::Holds | Sign::Believes => true,
+            Sign::Works => self.lockless(),
+            Sign::Acts => happened(|what| matches!(what, What::Effect { .. })),
+            Sign::Holds | Sign::Believes => !self.lockless(),
+            Sign::Waits => !self.lockless() || happened(|what| matches!(what, What::Denied { .. })),
         };
-        SIGNS.iter().filter(occurs).copied().collect()
+        let says = |(sign, meaning): &Entry| match sign {
+            Sign::Waits if self.lockless() => (*sign, "waits for an answer"),
+            _ => (*sign, *meaning),
+        };
+        SIGNS.iter().filter(occurs).map(says).collect()
     }
 }
 
@@ -135,6 +169,20 @@ fn draw_sign(canvas: &mut Canvas<'_>, sign: Sign, x: i32, y: i32) {
             canvas.hatch(bar(7), GREY, 7, true);
             canvas.outline(bar(7), BLACK, 1);
         }
+        Sign::Touched => {
+            canvas.fill(bar(8), PALE);
+            canvas.line((x, y - 8), (x, y + 8), GREY, 1);
+            canvas.line((x + 28, y - 8), (x + 28, y + 8), GREY, 1);
+        }
+        Sign::Down => life::draw_down(canvas, bar(8)),
+        Sign::Master => life::draw_master(canvas, bar(8), true),
+        Sign::Dropped => canvas.hourglass((x + 14, y), 7),
+        Sign::Works => {
+            canvas.fill(bar(5), colour);
+            canvas.outline(bar(5), BLACK, 1);
+        }
+        Sign::Acts => canvas.arrow((x + 14, y), colour),
+        Sign::Drawn => canvas.drawn((x + 14, y), colour),
         Sign::Moment => canvas.polygon(&[(x + 7, y - 7), (x + 21, y - 7), (x + 14, y + 7)], BLACK),
         Sign::Died => canvas.cross((x + 14, y), 7, 3),
         Sign::Read => canvas.line((x + 14, y - 6), (x + 14, y + 6), colour, 2),

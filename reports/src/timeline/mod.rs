@@ -2,8 +2,9 @@
 //! docs.
 //!
 //! A lane per client (waiting, believing that it holds, standing still), per lock server (who
-//! holds the key, until when) and for the store (every write, accepted, refused or
-//! violating); faults shaded; the worst violation pointed at in words. Colours are those of
+//! holds the key, until when; of replicas which one is the master), for the locks that the store
+//! keeps itself, and for the store (every write, accepted, refused or violating); faults
+//! shaded, and who is down covered; the worst violation pointed at in words. Colours are those of
 //! Okabe and Ito, and every meaning has a shape, a pattern or a word besides, so the picture
 //! survives a grey printer.
 //!
@@ -13,9 +14,12 @@
 mod canvas;
 mod lanes;
 mod legend;
+mod life;
 mod png;
 mod servers;
 mod store;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use scenarios::invariants::Violation;
@@ -68,7 +72,8 @@ struct Layout {
     clients: Vec<(u16, Area)>,
     /// Where the clients that are left out are told, if any.
     left_out: Option<i32>,
-    servers: Vec<(u16, Area)>,
+    /// The lanes of what keeps locks: servers, or the store.
+    keepers: Vec<(servers::Keeper, Area)>,
     store: Area,
     axis: i32,
     legend: i32,
@@ -88,7 +93,8 @@ struct Callout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Client(u16),
-    Server(u16),
+    /// The lane of the locks that this node keeps.
+    Locks(NodeId),
     Store,
 }
 
@@ -154,9 +160,12 @@ impl Picture<'_> {
             .collect();
         let left_out = (self.window.left_out > 0).then(|| lane(&mut top, 12).middle());
         top += GAP;
-        let height = servers::height(self);
-        let servers = (1..=self.run.around.servers)
-            .map(|server| (server, lane(&mut top, height)))
+        let keepers = self.keepers().into_iter();
+        let keepers = keepers
+            .map(|keeper| {
+                let area = lane(&mut top, keeper.height());
+                (keeper, area)
+            })
             .collect();
         top += GAP;
         let store = lane(&mut top, store::HEIGHT);
@@ -168,7 +177,7 @@ impl Picture<'_> {
             fault_lane,
             clients,
             left_out,
-            servers,
+            keepers,
             store,
             axis,
             legend,
@@ -219,11 +228,8 @@ impl Picture<'_> {
     }
 
     fn target(&self, violation: &Violation) -> Target {
-        let first_server = if self.run.around.servers > 0 {
-            Target::Server(1)
-        } else {
-            Target::Store
-        };
+        let first_server = self.keeping().first().copied();
+        let first_server = first_server.map_or(Target::Store, Target::Locks);
         if violation.invariant == "stuck" {
             return first_server;
         }
@@ -237,7 +243,7 @@ impl Picture<'_> {
             (NodeId::Client(client), _) if self.window.clients.contains(&client) => {
                 Target::Client(client)
             }
-            (NodeId::Lock(server), _) => Target::Server(server),
+            (NodeId::Lock(_), _) => Target::Locks(event.node),
             _ => first_server,
         }
     }
@@ -251,9 +257,9 @@ impl Picture<'_> {
             .map(|(client, area)| (NodeId::Client(*client), *area))
             .chain(
                 layout
-                    .servers
+                    .keepers
                     .iter()
-                    .map(|(server, area)| (NodeId::Lock(*server), *area)),
+                    .map(|(keeper, area)| (keeper.node, *area)),
             )
             .chain([(NodeId::Store, layout.store)]);
         for (node, area) in lanes {
@@ -275,8 +281,8 @@ impl Picture<'_> {
             let text = format!("{} more clients are not shown", self.window.left_out);
             canvas.text(&text, (LEFT, y), SMALL.colour(GREY), Align::Left);
         }
-        for (server, area) in &layout.servers {
-            self.server(canvas, *server, *area);
+        for (keeper, area) in &layout.keepers {
+            self.keeper(canvas, keeper, *area);
         }
         self.store(canvas, layout);
         if let Some(callout) = &layout.callout {
@@ -368,15 +374,15 @@ impl Picture<'_> {
     /// How far down the callout points.
     fn foot(&self, layout: &Layout, callout: &Callout) -> i32 {
         let (_, target) = callout.to;
-        let area = |lanes: &[(u16, Area)], wanted: u16| {
-            lanes
-                .iter()
-                .find(|(lane, _)| *lane == wanted)
-                .map(|(_, area)| *area)
-        };
         match target {
-            Target::Client(client) => area(&layout.clients, client),
-            Target::Server(server) => area(&layout.servers, server),
+            Target::Client(client) => {
+                let mut lanes = layout.clients.iter();
+                lanes.find(|(lane, _)| *lane == client).map(|(_, at)| *at)
+            }
+            Target::Locks(node) => {
+                let mut lanes = layout.keepers.iter();
+                lanes.find(|(lane, _)| lane.node == node).map(|(_, at)| *at)
+            }
             Target::Store => Some(layout.store),
         }
         .map_or(layout.axis, |area| {
@@ -412,94 +418,4 @@ impl Picture<'_> {
 fn margin(canvas: &mut Canvas<'_>, area: Area, name: &str) {
     let at = (LEFT - 10, area.middle());
     canvas.text(name, at, SMALL.size(12).bold(), Align::Right);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-
-    #[test]
-    fn the_worst_violation_is_told_in_words_and_the_wrong_belief_is_shown() {
-        let scenario = sample::gc_pause();
-        let run = sample::breach("naive", &scenario, "double-write");
-        let picture = svg(&run, &scenario);
-        let worst = &run.verdict.violations[0];
-        for part in [
-            &format!("VIOLATION  {}  at {}", worst.invariant, clock(worst.at)),
-            worst.why.as_str(),
-            "still believes",
-            "stands still",
-            "pause: client-1 for ",
-            "holds lock:1 (grant 1)",
-            "The holder stops for longer than its lease",
-        ] {
-            assert!(picture.contains(part), "{part} in\n{picture}");
-        }
-    }
-
-    #[test]
-    fn a_refused_write_is_labelled_with_its_fence() {
-        let scenario = sample::gc_pause();
-        let run = (0..200)
-            .map(|seed| sample::run("fenced", &scenario, seed))
-            .find(|run| run.facts().writes.iter().any(|write| !write.accepted))
-            .unwrap();
-        let picture = svg(&run, &scenario);
-        assert!(
-            picture.contains("refused: client-1 row 1, fence 1"),
-            "{picture}"
-        );
-    }
-
-    #[test]
-    fn every_server_has_a_lane() {
-        let scenario = sample::redis_restart();
-        let picture = svg(&sample::run("redlock", &scenario, 0), &scenario);
-        for server in 1..=5 {
-            assert!(picture.contains(&format!("lock-{server}")), "{picture}");
-        }
-    }
-
-    #[test]
-    fn who_is_left_out_is_counted() {
-        let scenario = sample::herd();
-        let picture = svg(&sample::run("naive", &scenario, 0), &scenario);
-        assert!(
-            picture.contains("195 more clients are not shown"),
-            "{picture}"
-        );
-        assert!(picture.contains("nothing was violated"), "{picture}");
-    }
-
-    #[test]
-    fn a_lock_that_nobody_gets_any_more_is_shown_to_the_point_where_that_is_clear() {
-        let scenario = sample::crashed_holder();
-        let run = sample::breach("setnx", &scenario, "stuck");
-        let facts = run.facts();
-        let window = window::of(&run, &facts);
-        assert!(window.until > run.verdict.violations[0].at);
-        assert!(window.until < run.history.ended);
-        assert!(svg(&run, &scenario).contains("dies"));
-    }
-
-    #[test]
-    fn the_same_run_gives_the_same_picture_in_both_formats() {
-        let scenario = sample::gc_pause();
-        let once = svg(&sample::run("renewing", &scenario, 1), &scenario);
-        let again = svg(&sample::run("renewing", &scenario, 1), &scenario);
-        assert_eq!(once, again);
-        let pixels = png(&once, 600).unwrap();
-        assert!(pixels.starts_with(b"\x89PNG"));
-        assert_eq!(pixels, png(&again, 600).unwrap());
-    }
-
-    #[test]
-    fn what_is_no_svg_is_refused_with_a_reason() {
-        let error = png("<svg", 600).unwrap_err().to_string();
-        assert!(
-            error.starts_with("failed to render the picture: "),
-            "{error}"
-        );
-    }
 }

@@ -1,20 +1,55 @@
-//! The lanes of the lock's servers: whose token each shows, and until when.
+//! The lanes of what keeps the locks: whose token each server shows, and until when, or to whom
+//! the store has given its own locks.
 
+use std::collections::BTreeSet;
+
+use algorithms::Service;
 use algorithms::declare::owners;
 use sim::clock::Clock;
 use sim::history::{Event, Stored, What};
 use sim::{Millis, NodeId};
 
-use super::canvas::{Align, Area, BLACK, Canvas, OTHERS, RED, SMALL, WHITE, colour_of};
-use super::{Picture, Target, margin, window};
+use super::canvas::{Align, Area, BLACK, Canvas, GREY, OTHERS, RED, SMALL, WHITE, colour_of};
+use super::{Picture, Target, life, margin, window};
+use crate::told;
 
-/// The height of a server's lane.
-pub(super) fn height(picture: &Picture<'_>) -> i32 {
-    let rows = picture.window.keys.len().max(1) as i32;
-    if picture.run.around.servers == 1 {
-        (20 * rows).max(38)
-    } else {
-        22 * rows
+/// The most holders of one key that are shown at the same time.
+const MOST_AT_ONCE: usize = 5;
+/// How much room is needed to say how many are left out.
+const LEFT_OUT: i32 = 16;
+
+/// A lane: what a node keeps of the keys that are shown.
+pub(super) struct Keeper {
+    pub(super) node: NodeId,
+    /// Whether it is the only one.
+    alone: bool,
+    /// Whether it says who is the master.
+    roles: bool,
+    /// From top to bottom. Nothing overlaps within a row.
+    rows: Vec<(String, Vec<Kept>)>,
+    /// How many find no room.
+    left_out: usize,
+}
+
+impl Keeper {
+    pub(super) fn height(&self) -> i32 {
+        let rows = self.rows.len().max(1) as i32;
+        let bars = if self.alone {
+            (20 * rows).max(38)
+        } else {
+            22 * rows
+        };
+        bars + self.above() + if self.left_out > 0 { LEFT_OUT } else { 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How far below the lane's top the bars begin.
+    fn above(&self) -> i32 {
+        if self.roles { life::ROLES } else { 0 }
     }
 }
 
@@ -55,18 +90,92 @@ impl Now {
 }
 
 impl Picture<'_> {
+    /// Whose lanes there are: the servers of the lock, or the store where it keeps the locks.
+    pub(super) fn keeping(&self) -> Vec<NodeId> {
+        let around = &self.run.around;
+        match around.service {
+            Service::Store => vec![NodeId::Store],
+            _ => (1..=around.servers).map(NodeId::Lock).collect(),
+        }
+    }
+
+    /// The lanes, with everything that they show.
+    pub(super) fn keepers(&self) -> Vec<Keeper> {
+        let nodes = self.keeping();
+        let alone = nodes.len() == 1;
+        let keeper = |node| {
+            let mut keeper = Keeper {
+                node,
+                alone,
+                roles: self.run.around.replicated,
+                rows: Vec::new(),
+                left_out: 0,
+            };
+            for key in &self.keys_of(node) {
+                let first = keeper.rows.len();
+                keeper.rows.push((key.clone(), Vec::new()));
+                let mut all = self.kept(node, key);
+                all.retain(|kept| self.span(kept.from, kept.until).is_some());
+                if alone && !self.facts.around.counts() {
+                    // A hash has fields that are no owners.
+                    all.retain(|kept| self.facts.grant_of(&kept.token).is_some());
+                }
+                all.sort_by_key(|kept| kept.from);
+                for kept in all {
+                    let is_free = |(_, row): &(String, Vec<Kept>)| {
+                        let last = row.last();
+                        last.is_none_or(|last| last.until.is_some_and(|over| over <= kept.from))
+                    };
+                    match keeper.rows[first..].iter().position(is_free) {
+                        Some(row) => keeper.rows[first + row].1.push(kept),
+                        None if keeper.rows.len() < first + MOST_AT_ONCE => {
+                            keeper.rows.push((key.clone(), vec![kept]));
+                        }
+                        None => keeper.left_out += 1,
+                    }
+                }
+            }
+            keeper
+        };
+        nodes.into_iter().map(keeper).collect()
+    }
+
+    /// Which keys a lane shows: those of locks, or where nobody holds anything the counters.
+    fn keys_of(&self, node: NodeId) -> Vec<String> {
+        if !self.facts.around.counts() {
+            return self.window.keys.clone();
+        }
+        let changed = self
+            .facts
+            .events_of(node)
+            .filter_map(|event| match &event.what {
+                What::Changed { key, .. } => Some(key.clone()),
+                _ => None,
+            });
+        let keys: BTreeSet<String> = changed.collect();
+        keys.into_iter().take(window::MOST_KEYS).collect()
+    }
+
     /// Whether a key is seen to expire.
     pub(super) fn shows_expiry(&self) -> bool {
-        let mut servers = 1..=self.run.around.servers;
-        servers.any(|server| {
-            let kept = |key| self.kept(server, key).into_iter();
-            let mut kept = self.window.keys.iter().flat_map(|key| kept(key));
-            kept.any(|kept| kept.expired && kept.until.is_some_and(|until| self.shows(until)))
+        let keepers = self.keepers();
+        keepers.iter().any(|keeper| {
+            let mut kept = keeper.rows.iter().flat_map(|(_, row)| row);
+            kept.any(|kept| self.expires(keeper.node, kept).is_some())
         })
     }
 
-    /// How a key of a server changed over the run.
-    fn kept(&self, server: u16, wanted: &str) -> Vec<Kept> {
+    /// When a key expires, if that is shown.
+    fn expires(&self, node: NodeId, kept: &Kept) -> Option<Millis> {
+        let until = kept.until.filter(|_| kept.expired);
+        until.filter(|at| self.shows(*at) && !self.is_down(node, *at))
+    }
+
+    /// How a key of a node changed over the run.
+    fn kept(&self, node: NodeId, wanted: &str) -> Vec<Kept> {
+        if node == NodeId::Store {
+            return self.granted(wanted);
+        }
         let is_tracked = |event: &Event| {
             matches!(
                 &event.what,
@@ -79,13 +188,13 @@ impl Picture<'_> {
                 }
             )
         };
-        if self.facts.events_of(NodeId::Lock(server)).any(is_tracked) {
+        if self.facts.events_of(node).any(is_tracked) {
             return self.granted(wanted);
         }
         let mut all = Vec::new();
         let mut now: Vec<Now> = Vec::new();
         let mut clock = Clock::default();
-        for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
+        for Event { at, what, .. } in self.facts.events_of(node) {
             match what {
                 What::Changed { by, key, after, .. } if key == wanted => {
                     let tokens: Vec<String> = after.iter().flat_map(owners).collect();
@@ -139,49 +248,84 @@ impl Picture<'_> {
         all
     }
 
-    /// A coordination server's keys say more than who holds, so its lane shows the grants.
+    /// A coordination server's keys say more than who holds, and the store's locks are no keys, so
+    /// their lanes show the grants.
     fn granted(&self, wanted: &str) -> Vec<Kept> {
-        let grants = self.facts.grants.iter().enumerate();
+        let facts = self.facts;
+        let grants = facts.grants.iter().enumerate();
         let of_key = grants.filter(|(_, grant)| grant.key == wanted);
         let kept = of_key.map(|(place, grant)| Kept {
             token: grant.token.clone(),
             by: Some(grant.client),
             from: grant.from,
             until: grant.until,
-            expired: !self.facts.removals.iter().any(|end| end.grant == place),
+            expired: !facts.removals.iter().any(|end| end.grant == place)
+                && !self.is_freed(&grant.token)
+                && told::takeover_of(facts, grant).is_none(),
         });
         kept.collect()
     }
 
-    pub(super) fn server(&self, canvas: &mut Canvas<'_>, server: u16, area: Area) {
-        margin(canvas, area, &NodeId::Lock(server).to_string());
-        let keys = &self.window.keys;
-        let row = (area.bottom - area.top) / keys.len().max(1) as i32;
-        for (index, key) in keys.iter().enumerate() {
-            let top = area.top + row * index as i32;
-            let pad = if row > 30 { 8 } else { 2 };
+    /// Whether the store has freed a lock, which is no matter of time.
+    fn is_freed(&self, wanted: &str) -> bool {
+        let is =
+            |event: &Event| matches!(&event.what, What::Freed { token, .. } if token == wanted);
+        self.facts.events_of(NodeId::Store).any(is)
+    }
+
+    pub(super) fn keeper(&self, canvas: &mut Canvas<'_>, keeper: &Keeper, area: Area) {
+        let node = keeper.node;
+        match node {
+            NodeId::Store => margin(canvas, area, "store's locks"),
+            _ => margin(canvas, area, &node.to_string()),
+        }
+        let mut top = area.top + keeper.above();
+        if keeper.roles {
+            let strip = Area {
+                bottom: top,
+                ..area
+            };
+            self.roles(canvas, node, strip);
+        }
+        let mut bottom = area.bottom;
+        if keeper.left_out > 0 {
+            bottom -= LEFT_OUT;
+            let at = (area.left + 5, bottom + LEFT_OUT / 2 - 1);
+            let text = format!("{} more at the same times are not shown", keeper.left_out);
+            canvas.text(&text, at, SMALL.colour(GREY), Align::Left);
+        }
+        let row = (bottom - top) / keeper.rows.len().max(1) as i32;
+        let pad = if row > 30 { 8 } else { 2 };
+        for (key, all) in &keeper.rows {
             let bar = Area {
                 top: top + pad,
                 bottom: top + row - pad,
                 ..area
             };
-            for kept in self.kept(server, key) {
-                self.keeps(canvas, server, key, &kept, bar);
+            for kept in all {
+                self.keeps(canvas, node, key, kept, bar);
             }
+            top += row;
         }
-        for Event { at, what, .. } in self.facts.events_of(NodeId::Lock(server)) {
-            if self.shows(*at) && *what == What::Crashed {
-                canvas.cross((self.x(*at), area.middle()), 8, 3);
-            }
-        }
-        self.server_violations(canvas, server, area);
+        self.still(canvas, node, area, 6);
+        self.covers_down(canvas, node, area, area.middle() + keeper.above() / 2);
+        self.server_violations(canvas, node, area);
     }
 
-    fn keeps(&self, canvas: &mut Canvas<'_>, server: u16, key: &str, kept: &Kept, bar: Area) {
-        let Some((left, right)) = self.span(kept.from, kept.until) else {
-            return;
-        };
-        let bar = Area { left, right, ..bar };
+    /// A bar for each time in which the node is up.
+    fn keeps(&self, canvas: &mut Canvas<'_>, node: NodeId, key: &str, kept: &Kept, bar: Area) {
+        for (from, until) in self.up_within(node, kept.from, kept.until) {
+            if let Some((left, right)) = self.span(from, until) {
+                self.bar(canvas, node, key, kept, Area { left, right, ..bar });
+            }
+        }
+        if let Some(at) = self.expires(node, kept) {
+            let x = self.x(at);
+            canvas.line((x, bar.top - 4), (x, bar.bottom + 4), BLACK, 3);
+        }
+    }
+
+    fn bar(&self, canvas: &mut Canvas<'_>, node: NodeId, key: &str, kept: &Kept, bar: Area) {
         let grant = self
             .facts
             .grant_of(&kept.token)
@@ -195,7 +339,9 @@ impl Picture<'_> {
         } else {
             (OTHERS, BLACK)
         };
-        if grant.is_some() {
+        let counts = self.facts.around.counts();
+        let solid = grant.is_some() || counts;
+        if solid {
             canvas.fill(bar, colour);
         } else {
             // A token that a minority of the servers shows grants nothing.
@@ -220,36 +366,34 @@ impl Picture<'_> {
                     grant.number.to_string(),
                 ]
             }
+            None if counts => vec![
+                format!("{key} is {} ({who})", kept.token),
+                format!("{key} is {}", kept.token),
+                kept.token.clone(),
+            ],
             None => vec![format!("{who}, no majority"), who],
         };
         // A mark at the bar's beginning needs room.
         let marked = self.run.verdict.violations.iter().any(|violation| {
-            self.target(violation) == Target::Server(server)
+            self.target(violation) == Target::Locks(node)
                 && self.shows(violation.at)
                 && (self.x(violation.at) - bar.left).abs() < 9
         });
         let indent = if marked { 13 } else { 5 };
         let room = bar.width() - indent - 3;
-        let of = SMALL.colour(if grant.is_some() { ink } else { BLACK });
+        let of = SMALL.colour(if solid { ink } else { BLACK });
         if let Some(text) = texts.iter().find(|text| of.width(text) <= room) {
             let at = (bar.left + indent, bar.middle());
-            if grant.is_some() {
+            if solid {
                 canvas.text(text, at, of, Align::Left);
             } else {
                 canvas.label(text, at, of.size(10), Align::Left);
             }
         }
-        if let Some(until) = kept
-            .until
-            .filter(|until| kept.expired && self.shows(*until))
-        {
-            let x = self.x(until);
-            canvas.line((x, bar.top - 4), (x, bar.bottom + 4), BLACK, 3);
-        }
     }
 
     /// Releases of somebody else's lock, and the time in which nobody gets it.
-    fn server_violations(&self, canvas: &mut Canvas<'_>, server: u16, area: Area) {
+    fn server_violations(&self, canvas: &mut Canvas<'_>, node: NodeId, area: Area) {
         for violation in &self.run.verdict.violations {
             if violation.invariant == "stuck" {
                 let since = window::stuck_since(self.run, violation);
@@ -263,14 +407,13 @@ impl Picture<'_> {
                     let y = area.bottom - 2;
                     canvas.line((left, y), (right, y), RED, 3);
                     canvas.line((left, y - 5), (left, y), RED, 3);
-                    if next.is_some() {
+                    if next.is_some_and(|next| self.shows(next)) {
                         canvas.line((right, y - 5), (right, y), RED, 3);
                     }
                 }
                 continue;
             }
-            let here = self.facts.history.events.get(violation.event);
-            let here = here.is_some_and(|event| event.node == NodeId::Lock(server));
+            let here = self.target(violation) == Target::Locks(node);
             if here && self.shows(violation.at) {
                 canvas.diamond((self.x(violation.at), area.middle()), 7);
             }

@@ -337,6 +337,16 @@ fn keys_beside_a_lock_are_not_granted() {
 }
 
 #[test]
+fn a_key_that_is_given_to_somebody_who_asked_for_another_is_a_lock() {
+    let told = Told::of_one()
+        .asks(A)
+        .about("lock:2")
+        .sets(A, "a")
+        .leased(A, "a", None);
+    assert_eq!(grants(told), [short(1, "a", A, 0, TTL + 1)]);
+}
+
+#[test]
 fn a_lock_in_the_process_grants_and_frees_itself() {
     let told = Told::of_none()
         .asks(A)

@@ -31,7 +31,7 @@ pub use paid_twice::PaidTwice;
 pub use ran_twice::RanTwice;
 pub use refused_holder::RefusedHolder;
 pub use stale_write::StaleWrite;
-pub use stuck::{PATIENCE, Stuck};
+pub use stuck::{PATIENCE, Stuck, StuckFor};
 pub use token_order::TokenOrder;
 pub use torn_read::TornRead;
 pub use unfair::Unfair;

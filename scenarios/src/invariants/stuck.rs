@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use sim::Millis;
 
 use super::{Invariant, Violation, seconds};
@@ -15,7 +16,23 @@ pub const PATIENCE: Millis = 5_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Stuck;
 
+/// For how long nobody got a lock that somebody wanted. One that lasts until the run ends is longer
+/// than any other, for nobody knows when it would have been over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct StuckFor {
+    /// Whether only the end of the run ended it.
+    pub to_the_end: bool,
+    /// How long it lasted, in milliseconds.
+    pub lasted: Millis,
+}
+
 impl Stuck {
+    /// The longest breach of a run.
+    pub fn longest(facts: &Facts<'_>) -> Option<StuckFor> {
+        let spells = Self::spells(facts).into_iter();
+        spells.map(|(.., spell)| spell).max()
+    }
+
     /// Whether a run leaves enough time after its faults to judge this.
     pub fn can_judge(facts: &Facts<'_>) -> bool {
         let around = facts.around;
@@ -37,19 +54,45 @@ impl Invariant for Stuck {
     }
 
     fn check(&self, facts: &Facts<'_>) -> Vec<Violation> {
-        let Some(over) = facts.faults_over.filter(|_| Self::can_judge(facts)) else {
-            return Vec::new();
+        let events = &facts.history.events;
+        let breach = |(key, start, spell): (&str, Millis, StuckFor)| {
+            let lasted = seconds(spell.lasted);
+            let tail = if spell.to_the_end {
+                ", until the run ended"
+            } else {
+                ""
+            };
+            Violation {
+                invariant: self.name(),
+                at: start + facts.around.ttl + PATIENCE,
+                event: events
+                    .partition_point(|event| event.at <= start)
+                    .min(events.len() - 1),
+                why: format!(
+                    "no live client held {key} and nobody was granted it for {lasted}{tail}"
+                ),
+            }
         };
-        let keys: BTreeSet<_> = facts.asks.iter().map(|ask| &ask.key).collect();
-        keys.into_iter()
-            .flat_map(|key| self.check_key(facts, key, over))
-            .collect()
+        Self::spells(facts).into_iter().map(breach).collect()
     }
 }
 
 impl Stuck {
-    fn check_key(&self, facts: &Facts<'_>, key: &str, over: Millis) -> Vec<Violation> {
-        let (ended, events) = (facts.history.ended, &facts.history.events);
+    /// Which key, since when, and for how long.
+    fn spells<'f>(facts: &'f Facts<'_>) -> Vec<(&'f str, Millis, StuckFor)> {
+        let Some(over) = facts.faults_over.filter(|_| Self::can_judge(facts)) else {
+            return Vec::new();
+        };
+        let keys: BTreeSet<&str> = facts.asks.iter().map(|ask| ask.key.as_str()).collect();
+        let of_key = |key| {
+            let spells = Self::spells_of(facts, key, over).into_iter();
+            spells.map(move |(start, spell)| (key, start, spell))
+        };
+        keys.into_iter().flat_map(of_key).collect()
+    }
+
+    fn spells_of(facts: &Facts<'_>, key: &str, over: Millis) -> Vec<(Millis, StuckFor)> {
+        let ended = facts.history.ended;
         let asks: Vec<_> = facts.asks.iter().filter(|ask| ask.key == key).collect();
         let beliefs: Vec<_> = facts
             .beliefs
@@ -80,7 +123,7 @@ impl Stuck {
         );
         times.extend(grants.iter().map(|grant| grant.from));
 
-        let mut breaches = Vec::new();
+        let mut spells = Vec::new();
         let mut since = None;
         for at in times.range(over..=ended).copied() {
             let granted = grants.iter().any(|grant| grant.from == at);
@@ -94,22 +137,10 @@ impl Stuck {
             if let Some(start) = since
                 && (granted || !in_vain || at == ended)
             {
-                let length = at - start;
-                if length > facts.around.ttl + PATIENCE {
-                    let for_ever = at == ended && in_vain && !granted;
-                    let long = if for_ever {
-                        "for ever".into()
-                    } else {
-                        format!("for {}", seconds(length))
-                    };
-                    breaches.push(Violation {
-                        invariant: self.name(),
-                        at: start + facts.around.ttl + PATIENCE,
-                        event: events
-                            .partition_point(|event| event.at <= start)
-                            .min(events.len() - 1),
-                        why: format!("no live client held {key} and nobody was granted it, {long}"),
-                    });
+                let lasted = at - start;
+                if lasted > facts.around.ttl + PATIENCE {
+                    let to_the_end = at == ended && in_vain && !granted;
+                    spells.push((start, StuckFor { to_the_end, lasted }));
                 }
                 since = None;
             }
@@ -117,6 +148,6 @@ impl Stuck {
                 since.get_or_insert(at);
             }
         }
-        breaches
+        spells
     }
 }

@@ -1114,14 +1114,40 @@ mod stuck {
     }
 
     #[test]
-    fn says_for_how_long_or_for_ever() {
+    fn says_for_how_long_or_that_only_the_end_of_the_run_ended_it() {
         let ended = abandoned().at(41_500).sets(B, "b").leased(B, "b", None);
         let why = whys(ended, 300_000);
         assert_eq!(why.len(), 1);
         assert!(why[0].ends_with("for 40.5 s"), "{why:?}");
         let why = whys(abandoned(), 400_000);
         assert_eq!(why.len(), 1);
-        assert!(why[0].ends_with("for ever"), "{why:?}");
+        assert!(
+            why[0].ends_with("for 399 s, until the run ended"),
+            "{why:?}"
+        );
+    }
+
+    #[test]
+    fn a_wait_to_the_end_of_the_run_is_longer_than_any_other() {
+        let for_a_while = |lasted| StuckFor {
+            to_the_end: false,
+            lasted,
+        };
+        let longest = |told: Told, ended| told.ended(ended, Stuck::longest);
+        assert_eq!(longest(abandoned(), 1_000 + LIMIT), None);
+        let twice = abandoned()
+            .at(41_500)
+            .sets(B, "b")
+            .at(101_500)
+            .sets(B, "c")
+            .leased(B, "c", None);
+        assert_eq!(longest(twice, 300_000), Some(for_a_while(60_000)));
+        let to_the_end = StuckFor {
+            to_the_end: true,
+            lasted: 39_000,
+        };
+        assert_eq!(longest(abandoned(), 40_000), Some(to_the_end));
+        assert!(to_the_end > for_a_while(60_000));
     }
 
     #[test]

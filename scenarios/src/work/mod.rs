@@ -45,6 +45,11 @@ pub trait WorkKind: Sync {
         false
     }
 
+    /// What a section that has nothing to write has found or done.
+    fn without_writing(&self, row: u32) -> String {
+        format!("finds row {row} done already")
+    }
+
     /// What every row holds at the start.
     fn starts_at(&self, _limit: i64) -> i64 {
         0

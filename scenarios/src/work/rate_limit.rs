@@ -38,6 +38,10 @@ impl WorkKind for RateLimit {
         true
     }
 
+    fn without_writing(&self, row: u32) -> String {
+        format!("finds row {row} used up")
+    }
+
     fn starts_at(&self, limit: i64) -> i64 {
         limit
     }

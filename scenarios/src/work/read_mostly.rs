@@ -38,6 +38,10 @@ impl WorkKind for ReadMostly {
     fn invariant(&self) -> Option<&'static dyn Invariant> {
         Some(&TornRead)
     }
+
+    fn without_writing(&self, row: u32) -> String {
+        format!("has read row {row} twice")
+    }
 }
 
 impl Task for ReadMostly {

@@ -38,6 +38,10 @@ impl WorkKind for Seckill {
         true
     }
 
+    fn without_writing(&self, row: u32) -> String {
+        format!("finds row {row} sold out")
+    }
+
     fn starts_at(&self, limit: i64) -> i64 {
         limit
     }

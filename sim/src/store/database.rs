@@ -437,9 +437,11 @@ impl Database {
             } => self.insert(session, statement, *row, *value, *or_nothing),
             Operation::NextValue => {
                 self.fences += 1;
-                Ok(Reply::Number {
-                    number: self.fences,
-                })
+                let number = self.fences;
+                // No ROLLBACK gives it back, so that it is told at once.
+                let drawn = What::Drawn { by, number };
+                self.told.push((NodeId::Store, drawn));
+                Ok(Reply::Number { number })
             }
             Operation::Begin => {
                 self.session(session).in_block = true;

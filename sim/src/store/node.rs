@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::pool::Pool;
 use super::{Database, Frames, Reply, Request, SessionId, Settings, encode};
 use crate::NodeId;
+use crate::history::{Dropped, What};
 use crate::net::{Listener, Stream};
 use crate::world::{self, Sleep, with};
 
@@ -230,6 +231,7 @@ impl Connection {
             .as_mut()
             .is_some_and(|idle| Pin::new(idle).poll(context).is_ready())
         {
+            self.tell_dropped(Dropped::Idle);
             return Poll::Ready(false);
         }
         while self
@@ -238,12 +240,23 @@ impl Connection {
             .is_some_and(|silent| Pin::new(silent).poll(context).is_ready())
         {
             if !self.peer_is_there() {
+                self.tell_dropped(Dropped::Unreachable);
                 return Poll::Ready(false);
             }
             let Server { node, settings, .. } = &*self.server;
             self.keepalive = Some(Sleep::new(*node, settings.keepalive));
         }
         Poll::Pending
+    }
+
+    /// A connection that never had a session, or whose session the pooler keeps, loses none.
+    fn tell_dropped(&self, why: Dropped) {
+        if self.own.is_some() || self.lent.is_some() {
+            with(|world| {
+                let of = world.nodes[self.peer].id;
+                world.record(self.server.node, What::SessionDropped { of, why });
+            });
+        }
     }
 
     /// Whether the kernel at the other end answers a probe.

@@ -292,6 +292,15 @@ fn a_number_is_not_given_back() {
         asked.one(1, Operation::NextValue),
         Reply::Number { number: 2 }
     );
+    let drawn = asked.database.take_told().into_iter();
+    let drawn = drawn.filter_map(|(of, what)| match what {
+        What::Drawn { number, .. } => Some((of, number)),
+        _ => None,
+    });
+    assert_eq!(
+        drawn.collect::<Vec<_>>(),
+        [(NodeId::Store, 1), (NodeId::Store, 2)]
+    );
 }
 
 #[test]
