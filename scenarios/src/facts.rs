@@ -24,6 +24,8 @@ use sim::{History, Millis, NodeId};
 pub struct Circumstances {
     /// How long a lease lasts.
     pub ttl: Millis,
+    /// How long a request to a Redis server is waited for.
+    pub redis_timeout: Millis,
     /// When the run was to end at the latest.
     pub ends: Millis,
     /// How many Redis servers the lock lives on.

@@ -229,7 +229,14 @@ fn work_outlived(facts: &Facts<'_>, length: Millis) -> bool {
 
 /// A lock that finds out later what it got believes in it then.
 fn acquire_unanswered(facts: &Facts<'_>) -> bool {
-    indexed(facts, FIRST).any(|(index, event)| {
+    // Some send it again, and their attempt goes on.
+    let late = facts.beliefs.iter().any(|belief| {
+        let grant = facts.grant_of(&belief.token);
+        let granted = grant.map(|place| facts.grants[place].from);
+        let in_time = |granted| belief.from <= granted + facts.around.redis_timeout;
+        belief.client == FIRST && !granted.is_none_or(in_time)
+    });
+    late || indexed(facts, FIRST).any(|(index, event)| {
         matches!(event.what, What::Denied { held: false, .. })
             && facts.grants.iter().any(|grant| {
                 let mut beliefs = facts.beliefs.iter().filter(|b| b.token == grant.token);
@@ -278,9 +285,18 @@ fn release_unanswered(facts: &Facts<'_>) -> bool {
                 tried = Some(event.at);
             }
             What::ReleaseEnded {
+                key,
                 release: Release::Done | Release::NotOwner,
                 ..
-            } => tried = None,
+            } => {
+                // Some send it again by themselves.
+                if let Some(first) = tried.take()
+                    && event.at > first + facts.around.redis_timeout
+                    && facts.wanted_by_another(FIRST, key, first, event.at)
+                {
+                    return true;
+                }
+            }
             _ => {}
         }
     }

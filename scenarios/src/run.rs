@@ -141,6 +141,7 @@ pub fn run(
     })?;
     let around = Circumstances {
         ttl: scenario.lock.ttl,
+        redis_timeout: scenario.redis_timeout,
         ends: scenario.ends,
         servers: instance.setup.servers,
         replicated,

@@ -76,6 +76,7 @@ impl Told {
             history: History::default(),
             around: Circumstances {
                 ttl: TTL,
+                redis_timeout: 1_000,
                 ends: 400_000,
                 servers,
                 replicated: false,

@@ -100,12 +100,13 @@ impl Scripts for Replicated {
     }
 }
 
-/// Executes a script and waits for the replicas. Sends it again while it is not answered.
+/// Executes a script and waits for the replicas. Sends it again while it is not answered, whether
+/// time was up or the connection broke.
 async fn synced<T: FromRedisValue>(client: &Client, script: &Cmd) -> RedisResult<T> {
     let mut tries = 0;
     loop {
         let answer = synced_once(client, script).await;
-        if tries == RETRIES || !answer.as_ref().is_err_and(RedisError::is_timeout) {
+        if tries == RETRIES || !answer.as_ref().is_err_and(RedisError::is_io_error) {
             return answer;
         }
         tries += 1;

@@ -156,6 +156,12 @@ fn acquire_unanswered() {
     let it = Landmark::AcquireUnanswered;
     let applied = || Told::of_one().asks(A).sets(A, "a").at(1_000);
     reached(it, "applied", applied().denied(A, false));
+    reached(
+        it,
+        "sent again until it was answered, after 1 s and more",
+        applied().at(1_001).leased(A, "a", None),
+    );
+    missed(it, "answered in time", applied().leased(A, "a", None));
     missed(it, "a definite answer", applied().denied(A, true));
     missed(
         it,
@@ -250,6 +256,14 @@ fn release_unanswered() {
             .at(2_000)
             .release_ended(A, Release::Unknown)
             .releasing(A, 2),
+    );
+    reached(
+        it,
+        "the first try lasts for longer than an answer is waited for",
+        unanswered()
+            .asks(B)
+            .at(2_001)
+            .release_ended(A, Release::Done),
     );
     missed(
         it,
