@@ -42,6 +42,26 @@ impl Keeper {
         bars + self.above() + if self.left_out > 0 { LEFT_OUT } else { 0 }
     }
 
+    /// Adds a key, with as many rows as it has holders at the same time.
+    fn add(&mut self, key: &str, mut all: Vec<Kept>) {
+        let first = self.rows.len();
+        self.rows.push((key.to_owned(), Vec::new()));
+        all.sort_by_key(|kept| kept.from);
+        for kept in all {
+            let is_free = |(_, row): &(String, Vec<Kept>)| {
+                let last = row.last();
+                last.is_none_or(|last| last.until.is_some_and(|over| over <= kept.from))
+            };
+            match self.rows[first..].iter().position(is_free) {
+                Some(row) => self.rows[first + row].1.push(kept),
+                None if self.rows.len() < first + MOST_AT_ONCE => {
+                    self.rows.push((key.to_owned(), vec![kept]));
+                }
+                None => self.left_out += 1,
+            }
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn rows(&self) -> usize {
         self.rows.len()
@@ -112,28 +132,13 @@ impl Picture<'_> {
                 left_out: 0,
             };
             for key in &self.keys_of(node) {
-                let first = keeper.rows.len();
-                keeper.rows.push((key.clone(), Vec::new()));
                 let mut all = self.kept(node, key);
                 all.retain(|kept| self.span(kept.from, kept.until).is_some());
                 if alone && !self.facts.around.counts() {
                     // A hash has fields that are no owners.
                     all.retain(|kept| self.facts.grant_of(&kept.token).is_some());
                 }
-                all.sort_by_key(|kept| kept.from);
-                for kept in all {
-                    let is_free = |(_, row): &(String, Vec<Kept>)| {
-                        let last = row.last();
-                        last.is_none_or(|last| last.until.is_some_and(|over| over <= kept.from))
-                    };
-                    match keeper.rows[first..].iter().position(is_free) {
-                        Some(row) => keeper.rows[first + row].1.push(kept),
-                        None if keeper.rows.len() < first + MOST_AT_ONCE => {
-                            keeper.rows.push((key.clone(), vec![kept]));
-                        }
-                        None => keeper.left_out += 1,
-                    }
-                }
+                keeper.add(key, all);
             }
             keeper
         };
