@@ -98,7 +98,9 @@ fn turmoil_sees_the_everyday_incidents_as_the_event_engine_does() {
 fn an_answer_that_waited_for_a_frozen_client_beats_its_time_out() {
     // Under these seeds client-1 was about to run when it froze, and does so first when it goes on:
     // before those of its tasks that read the answers.
-    let lock = algorithms::redlock::Redlock { checked: false };
+    let lock = algorithms::redlock::Redlock {
+        reckoning: algorithms::redlock::Reckoning::Absent,
+    };
     let scenario = fencepost::scenario("late-acquire-replies").expect("a known name");
     for seed in [0, 16] {
         let run = fencepost::scenarios::run::run(&lock, &scenario, seed, &Turmoil);

@@ -179,6 +179,8 @@ pub enum Assumption {
     ClocksRunAlike,
     /// No server loses data.
     DataIsKept,
+    /// Every request to acquire is answered.
+    AcquiresAnswered,
     /// No replica becomes the master that has not copied everything.
     NoFailover,
     /// The store checks fences.
@@ -201,6 +203,7 @@ impl Assumption {
             Self::ClientClocksAgree => "the clients' wall clocks agree",
             Self::ClocksRunAlike => "all clocks run at about the same rate",
             Self::DataIsKept => "no server loses data",
+            Self::AcquiresAnswered => "every request to acquire is answered",
             Self::NoFailover => "no replica is promoted that lacks a write",
             Self::StoreChecks => "the store checks fences",
             Self::SessionsLive => "the database drops no session, and no client's machine vanishes",

@@ -28,6 +28,7 @@ pub mod redis_counter;
 pub mod redisson;
 pub mod redisson_multi;
 pub mod redlock;
+pub mod redlock_early_start;
 pub mod redlock_extend;
 pub mod renewing;
 pub mod section;
@@ -36,6 +37,7 @@ mod session;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod tokened;
+pub mod tokened_assuming;
 pub mod unique_key;
 pub mod zookeeper;
 
@@ -87,9 +89,12 @@ pub const ALL: &[&dyn Algorithm] = &[
     &setnx_expire::SetNxExpire,
     &naive::Naive,
     &tokened::Tokened,
-    &renewing::Renewing { told: true },
-    &renewing::Renewing { told: false },
+    &tokened_assuming::TokenedAssuming,
+    &renewing::Renewing::Told,
+    &renewing::Renewing::Deaf,
+    &renewing::Renewing::Fragile,
     &redisson::Redisson,
+    &redisson::RedissonInterrupted,
     &redisson::RedissonFair,
     &redisson::RedissonRw,
     &redisson::RedissonReplicated,
@@ -97,8 +102,16 @@ pub const ALL: &[&dyn Algorithm] = &[
     &fenced::Fenced { claims: true },
     &fenced_sequence::FencedSequence { late: false },
     &fenced_sequence::FencedSequence { late: true },
-    &redlock::Redlock { checked: true },
-    &redlock::Redlock { checked: false },
+    &redlock::Redlock {
+        reckoning: redlock::Reckoning::Published,
+    },
+    &redlock::Redlock {
+        reckoning: redlock::Reckoning::Absent,
+    },
+    &redlock::Redlock {
+        reckoning: redlock::Reckoning::DriftAdded,
+    },
+    &redlock_early_start::RedlockEarlyStart,
     &redlock_extend::RedlockExtend,
     &redisson_multi::RedissonMulti,
     &etcd::Etcd,

@@ -3,6 +3,8 @@
 //! `redlock` follows the published steps: every server has a time-out far below the TTL, and
 //! the time that the acquire took and the clocks' drift are subtracted from the lease.
 //! `redlock-unchecked` leaves both out, as node-redlock#369 reports of a library.
+//! `redlock-drift-added` subtracts twice, `ttl - (elapsed - drift)`, so that the drift makes the lease
+//! longer: redlock-py did so until redlock-py#3.
 //!
 //! Source: the Redis documentation, "Distributed Locks with Redis", the Redlock algorithm.
 //! The per-server time-out is the documentation's 50 ms for 10 s; the drift of 1 % and 2 ms
@@ -23,27 +25,46 @@ use crate::{
 /// The algorithm.
 #[derive(Debug, Clone, Copy)]
 pub struct Redlock {
-    /// Whether the elapsed time is checked and each server has its time-out.
-    pub checked: bool,
+    /// How it reckons what is left of a lease.
+    pub reckoning: Reckoning,
+}
+
+/// How much of a lease is left when a majority has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reckoning {
+    /// Elapsed time and drift are subtracted, and each server has its time-out.
+    Published,
+    /// Nobody looks at the time, and no server has a time-out.
+    Absent,
+    /// Elapsed time is subtracted and the drift is added.
+    DriftAdded,
 }
 
 impl Algorithm for Redlock {
     fn name(&self) -> &'static str {
-        if self.checked {
-            "redlock"
-        } else {
-            "redlock-unchecked"
+        match self.reckoning {
+            Reckoning::Published => "redlock",
+            Reckoning::Absent => "redlock-unchecked",
+            Reckoning::DriftAdded => "redlock-drift-added",
         }
     }
 
     fn declares(&self) -> Declaration {
         Declaration {
-            summary: if self.checked {
-                "a majority of five servers; elapsed time and drift are subtracted"
-            } else {
-                "as redlock, without looking at the time"
+            summary: match self.reckoning {
+                Reckoning::Published => {
+                    "a majority of five servers; elapsed time and drift are subtracted"
+                }
+                Reckoning::Absent => "as redlock, without looking at the time",
+                Reckoning::DriftAdded => "as redlock, with the drift added where it is subtracted",
             },
-            source: "redis.io, Distributed Locks with Redis, the Redlock algorithm",
+            source: match self.reckoning {
+                Reckoning::Published => {
+                    "redis.io, Distributed Locks with Redis, the Redlock algorithm"
+                }
+                Reckoning::Absent => "node-redlock#369",
+                Reckoning::DriftAdded => "redlock-py#3",
+            },
             family: Family::Quorum,
             service: Service::Independent(5),
             points: &[],
@@ -63,7 +84,7 @@ impl Algorithm for Redlock {
             client.clone(),
             Majority {
                 client,
-                checked: self.checked,
+                reckoning: self.reckoning,
             },
         )
     }
@@ -72,7 +93,7 @@ impl Algorithm for Redlock {
 #[derive(Clone)]
 pub(crate) struct Majority {
     pub(crate) client: Client,
-    pub(crate) checked: bool,
+    pub(crate) reckoning: Reckoning,
 }
 
 #[async_trait(?Send)]
@@ -85,7 +106,8 @@ impl Lock for Majority {
             .await;
         let elapsed = self.client.now() - started;
 
-        let in_time = !self.checked || elapsed < self.validity();
+        let checked = self.reckoning != Reckoning::Absent;
+        let in_time = !checked || elapsed < self.validity();
         let taken = answers
             .iter()
             .filter(|answer| **answer == Some(true))
@@ -124,7 +146,11 @@ impl Majority {
     /// the clocks.
     pub(crate) fn validity(&self) -> Millis {
         let ttl = self.client.ttl();
-        ttl.saturating_sub(ttl / 100 + 2)
+        let drift = ttl / 100 + 2;
+        match self.reckoning {
+            Reckoning::DriftAdded => ttl + drift,
+            _ => ttl.saturating_sub(drift),
+        }
     }
 
     async fn delete(&self, key: &str, token: &str) -> Vec<Option<bool>> {
@@ -140,7 +166,10 @@ impl Majority {
         let settings = self.client.settings();
         // 50 ms for a TTL of 10 s.
         let limit = settings.server_timeout.unwrap_or(settings.ttl / 200);
-        let limit = if self.checked { limit } else { Millis::MAX };
+        let limit = match self.reckoning {
+            Reckoning::Absent => Millis::MAX,
+            _ => limit,
+        };
         let asked = (0..self.client.servers()).map(|server| {
             let asked = ask(server);
             async move { self.client.timeout(limit, asked).await.ok()?.ok() }

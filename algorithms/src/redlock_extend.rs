@@ -17,7 +17,7 @@ use sim::Spawned;
 use sim::fault::Point;
 
 use crate::declare::owner_by_majority;
-use crate::redlock::Majority;
+use crate::redlock::{Majority, Reckoning};
 use crate::renewing::refresh;
 use crate::{
     AcquireError, Algorithm, Assumption, Client, Declaration, Family, Lease, Lock, LossSignal,
@@ -54,7 +54,7 @@ impl Algorithm for RedlockExtend {
     fn start(&self, client: Client) -> Box<dyn Worker> {
         let majority = Majority {
             client: client.clone(),
-            checked: true,
+            reckoning: Reckoning::Published,
         };
         standard(
             client,

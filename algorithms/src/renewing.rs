@@ -1,7 +1,9 @@
 //! A tokened lock that is refreshed every third of its TTL while its holder works.
 //!
 //! `renewing` tells its holder when the lease is lost; `renewing-deaf` refreshes just the
-//! same, but a refresh that finds the key gone ends the renewal without a word.
+//! same, but a refresh that finds the key gone ends the renewal without a word. With
+//! `renewing-fragile` a refresh that is not answered does so, too: Consul's library had it so
+//! until consul#912.
 //!
 //! Source: the extension by script of the Redis documentation, "Distributed Locks with
 //! Redis", "Making the algorithm more reliable: extending the lock", at the pace of
@@ -20,46 +22,54 @@ use crate::{
 };
 
 /// The algorithm.
-#[derive(Debug, Clone, Copy)]
-pub struct Renewing {
-    /// Whether the holder is told of a loss.
-    pub told: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewing {
+    /// The holder is told of a loss.
+    Told,
+    /// Nobody is.
+    Deaf,
+    /// Nobody is, and the first refresh that fails is the last.
+    Fragile,
 }
 
 impl Algorithm for Renewing {
     fn name(&self) -> &'static str {
-        if self.told {
-            "renewing"
-        } else {
-            "renewing-deaf"
+        match self {
+            Self::Told => "renewing",
+            Self::Deaf => "renewing-deaf",
+            Self::Fragile => "renewing-fragile",
         }
     }
 
     fn declares(&self) -> Declaration {
         Declaration {
-            summary: if self.told {
-                "tokened, refreshed every ttl/3; looks at its lease before each access"
-            } else {
-                "tokened, refreshed every ttl/3; nobody is told of a loss"
+            summary: match self {
+                Self::Told => {
+                    "tokened, refreshed every ttl/3; looks at its lease before each access"
+                }
+                Self::Deaf => "tokened, refreshed every ttl/3; nobody is told of a loss",
+                Self::Fragile => "as renewing-deaf, and the first refresh that fails is the last",
             },
-            source: "redis.io, Distributed Locks with Redis, extending the lock",
+            source: match self {
+                Self::Fragile => "consul#912",
+                _ => "redis.io, Distributed Locks with Redis, extending the lock",
+            },
             family: Family::Renewing,
             service: Service::Redis,
             points: &[Point::RenewDue],
             ordered: false,
             works: Works::Any,
-            assumes: if self.told {
-                &[
+            assumes: match self {
+                Self::Told => &[
                     Assumption::WriteAtOnce,
                     Assumption::ClocksDoNotStep,
                     Assumption::DataIsKept,
-                ]
-            } else {
-                &[
+                ],
+                _ => &[
                     Assumption::SectionWithinLease,
                     Assumption::ClocksDoNotStep,
                     Assumption::DataIsKept,
-                ]
+                ],
             },
             holders: Some(owner_of_key),
         }
@@ -70,7 +80,7 @@ impl Algorithm for Renewing {
             client.clone(),
             Renewed {
                 client,
-                told: self.told,
+                kind: *self,
                 renewer: None,
             },
         )
@@ -79,7 +89,7 @@ impl Algorithm for Renewing {
 
 struct Renewed {
     client: Client,
-    told: bool,
+    kind: Renewing,
     renewer: Option<Spawned>,
 }
 
@@ -89,12 +99,12 @@ impl Lock for Renewed {
         let asked = self.client.now();
         let token = take(&self.client, key).await?;
         let signal = LossSignal::new(&self.client, asked + self.client.ttl());
-        let loss = self.told.then_some(signal);
+        let loss = (self.kind == Renewing::Told).then_some(signal);
         let lease = Lease {
             loss,
             ..Lease::plain(key, token)
         };
-        let renewer = renew(self.client.clone(), lease.clone());
+        let renewer = renew(self.client.clone(), lease.clone(), self.kind);
         self.renewer = Some(self.client.spawn(renewer));
         Ok(lease)
     }
@@ -105,7 +115,7 @@ impl Lock for Renewed {
     }
 }
 
-async fn renew(client: Client, lease: Lease) {
+async fn renew(client: Client, lease: Lease, kind: Renewing) {
     let every = client.settings().renew_every.unwrap_or(client.ttl() / 3);
     loop {
         let remaining = || {
@@ -131,6 +141,7 @@ async fn renew(client: Client, lease: Lease) {
             (Ok(Ok(true)), Some(loss)) => loss.extend(asked + client.ttl()),
             (Ok(Ok(false)), Some(loss)) => return loss.raise(),
             (Ok(Ok(false)), None) => return,
+            (Ok(Err(_)), None) if kind == Renewing::Fragile => return,
             // No answer: once more at the next due time, unless the deadline comes first.
             _ => {}
         }

@@ -166,6 +166,9 @@ fn doing(fault: &Fault) -> String {
             format!("{} {is} suspended for {}", nodes(n), length(*lasts))
         }
         Fault::Crash { nodes: n } => format!("{} {}", nodes(n), verb(n, "crash")),
+        Fault::ThreadDeath { nodes: n } => {
+            format!("the thread that works for {} dies", nodes(n))
+        }
         Fault::PowerLoss { nodes: n } => format!("{} {} power", nodes(n), verb(n, "lose")),
         Fault::Restart {
             nodes: n,
@@ -323,6 +326,7 @@ pub fn over(fault: &Fault) -> Option<String> {
             verb(n, "follow")
         )),
         Fault::Crash { .. }
+        | Fault::ThreadDeath { .. }
         | Fault::PowerLoss { .. }
         | Fault::Reset { .. }
         | Fault::ClockStep { .. }

@@ -72,7 +72,7 @@ pub struct Grant {
 }
 
 /// From acquire returning a lease to the call of release, or to noticing the loss, or to the
-/// client's crash.
+/// death of the client or of its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Belief {
     /// Who believes.
@@ -337,7 +337,7 @@ impl<'a> Facts<'a> {
                         ask.until = Some(at);
                     }
                 }
-                What::Crashed if client.is_client() => {
+                What::Crashed | What::ThreadDied if client.is_client() => {
                     if let Some(ask) = self.open_ask(client) {
                         ask.until = Some(at);
                     }

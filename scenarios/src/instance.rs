@@ -139,6 +139,7 @@ fn draw_fault(
             lasts: draw(length, lasts),
         },
         FaultKind::Crash { node } => Fault::Crash { nodes: nodes(node) },
+        FaultKind::ThreadDeath { node } => Fault::ThreadDeath { nodes: nodes(node) },
         FaultKind::PowerLoss { node } => Fault::PowerLoss { nodes: nodes(node) },
         FaultKind::Restart { node, after, data } => Fault::Restart {
             nodes: nodes(node),

@@ -27,10 +27,12 @@ pub enum Landmark {
     /// Work that takes longer than a database session may be idle began while another client
     /// wanted the same key.
     WorkOutlivedSession,
-    /// Client-1 died inside a section.
+    /// Client-1, or the thread that did its work, died inside a section.
     HolderDied,
     /// Client-1's request to acquire got through and was not answered within its time-out.
     AcquireUnanswered,
+    /// Client-1 was granted a lock and heard nothing of it for half a second.
+    AcquireAnsweredLate,
     /// Client-1 stood still for longer than the TTL between sending its request to acquire
     /// and reading the answer, while another client wanted the key.
     AnswersAfterLease,
@@ -68,6 +70,7 @@ impl Landmark {
         Self::WorkOutlivedSession,
         Self::HolderDied,
         Self::AcquireUnanswered,
+        Self::AcquireAnsweredLate,
         Self::AnswersAfterLease,
         Self::ReleaseUnanswered,
         Self::WriteAfterLease,
@@ -95,6 +98,7 @@ impl Landmark {
             Self::WorkOutlivedSession => "work-outlived-session",
             Self::HolderDied => "holder-died",
             Self::AcquireUnanswered => "acquire-unanswered",
+            Self::AcquireAnsweredLate => "acquire-answered-late",
             Self::AnswersAfterLease => "answers-after-lease",
             Self::ReleaseUnanswered => "release-unanswered",
             Self::WriteAfterLease => "write-after-lease",
@@ -116,8 +120,9 @@ impl Landmark {
             Self::WokeAfterLease => "client-1 stood still in a section for longer than the ttl",
             Self::WorkOutlivedLease => "work that takes longer than the ttl began",
             Self::WorkOutlivedSession => "work that takes longer than a session may be idle began",
-            Self::HolderDied => "client-1 died in a section",
+            Self::HolderDied => "client-1, or its thread, died in a section",
             Self::AcquireUnanswered => "an acquire of client-1 was applied and not answered",
+            Self::AcquireAnsweredLate => "client-1 heard late that it had been granted a lock",
             Self::AnswersAfterLease => "client-1 read the answer to its acquire after the ttl",
             Self::ReleaseUnanswered => "a release of client-1 was not answered in time",
             Self::WriteAfterLease => "a write reached the store a ttl after it was sent",
@@ -144,9 +149,11 @@ impl Landmark {
                 idle.is_some_and(|idle| work_outlived(facts, idle))
             }
             Self::HolderDied => indexed(facts, FIRST).any(|(index, event)| {
-                event.what == What::Crashed && section_at(facts, FIRST, index).is_some()
+                matches!(event.what, What::Crashed | What::ThreadDied)
+                    && section_at(facts, FIRST, index).is_some()
             }),
             Self::AcquireUnanswered => acquire_unanswered(facts),
+            Self::AcquireAnsweredLate => acquire_answered_late(facts),
             Self::AnswersAfterLease => answers_after_lease(facts),
             Self::ReleaseUnanswered => release_unanswered(facts),
             Self::WriteAfterLease => write_after_lease(facts),
@@ -227,7 +234,8 @@ fn work_outlived(facts: &Facts<'_>, length: Millis) -> bool {
     })
 }
 
-/// A lock that finds out later what it got believes in it then.
+/// A lock that finds out later what it got believes in it then, and one that tries again within its
+/// attempt has another lease then.
 fn acquire_unanswered(facts: &Facts<'_>) -> bool {
     // Some send it again, and their attempt goes on.
     let late = facts.beliefs.iter().any(|belief| {
@@ -236,13 +244,31 @@ fn acquire_unanswered(facts: &Facts<'_>) -> bool {
         let in_time = |granted| belief.from <= granted + facts.around.redis_timeout;
         belief.client == FIRST && !granted.is_none_or(in_time)
     });
-    late || indexed(facts, FIRST).any(|(index, event)| {
-        matches!(event.what, What::Denied { held: false, .. })
-            && facts.grants.iter().any(|grant| {
-                let mut beliefs = facts.beliefs.iter().filter(|b| b.token == grant.token);
-                grant.client == FIRST
-                    && beliefs.all(|belief| grant.event < index && index < belief.event)
-            })
+    let mut own = facts.grants.iter().filter(|grant| grant.client == FIRST);
+    late || own.any(|grant| {
+        let mut beliefs = facts.beliefs.iter().filter(|b| b.token == grant.token);
+        let belief = beliefs.next();
+        indexed(facts, FIRST).any(|(index, event)| match event.what {
+            What::Denied { held: false, .. } => {
+                belief.is_none_or(|belief| grant.event < index && index < belief.event)
+            }
+            What::Leased { .. } => belief.is_none() && grant.event < index,
+            _ => false,
+        })
+    })
+}
+
+/// How long an answer is on its way that comes late.
+const LATE: Millis = 500;
+
+fn acquire_answered_late(facts: &Facts<'_>) -> bool {
+    let granted = facts.grants.iter().filter(|grant| grant.client == FIRST);
+    granted.into_iter().any(|grant| {
+        let mut later = indexed(facts, FIRST).filter(|(index, _)| *index > grant.event);
+        let heard = later
+            .find(|(_, event)| matches!(event.what, What::Leased { .. } | What::Denied { .. }));
+        let at = heard.map_or(facts.history.ended, |(_, event)| event.at);
+        at - grant.from >= LATE
     })
 }
 

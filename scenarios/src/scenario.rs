@@ -129,6 +129,11 @@ pub enum FaultKind {
         /// Who.
         node: Role,
     },
+    /// See [`sim::fault::Fault::ThreadDeath`].
+    ThreadDeath {
+        /// Which client's.
+        node: Role,
+    },
     /// See [`sim::fault::Fault::PowerLoss`].
     PowerLoss {
         /// Who.
@@ -298,6 +303,7 @@ impl FaultKind {
             | Self::ClockRate { node, .. }
             | Self::ClockOffset { node, .. }
             | Self::Crash { node }
+            | Self::ThreadDeath { node }
             | Self::PowerLoss { node }
             | Self::Failover { node }
             | Self::ReplicaLag { node, .. }
@@ -364,6 +370,7 @@ impl FaultKind {
                 (ttl * 1_000_000).div_ceil(slowest).saturating_sub(ttl)
             }
             Self::Crash { .. }
+            | Self::ThreadDeath { .. }
             | Self::PowerLoss { .. }
             | Self::Failover { .. }
             | Self::Flush { .. }

@@ -353,6 +353,11 @@ impl Told {
         self.event(node, What::Crashed)
     }
 
+    pub(crate) fn loses_its_thread(mut self, client: NodeId) -> Self {
+        self.in_section.remove(&client);
+        self.event(client, What::ThreadDied)
+    }
+
     pub(crate) fn pauses(self, node: NodeId, lasts: Millis) -> Self {
         self.event(node, What::Paused { lasts })
     }

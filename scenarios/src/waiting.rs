@@ -69,7 +69,8 @@ fn forsaken(facts: &Facts<'_>, grant: &Grant) -> Option<Millis> {
         return belief.until;
     }
     let later = facts.history.events[grant.event..].iter();
-    let gives_up = |what: &What| matches!(what, What::Denied { .. } | What::Crashed);
+    let gives_up =
+        |what: &What| matches!(what, What::Denied { .. } | What::Crashed | What::ThreadDied);
     later
         .filter(|event| event.node == grant.client)
         .find(|event| gives_up(&event.what))

@@ -7,6 +7,7 @@ use scenarios::work::{Counter, Payout, WorkKind};
 use scenarios::{Run, Scenario, run};
 use sim::engine::Event;
 use sim::fault::{Data, Point};
+use sim::history::What;
 use sim::store::Comparator;
 use sim::{Lane, Millis, Purpose};
 
@@ -65,7 +66,7 @@ fn trouble(seed: u64) -> Vec<FaultRange> {
         let lasts = draw(1, 2 * TTL);
         let lasts = lasts..=lasts;
         let other = [server, client][draw(0, 1) as usize];
-        let kind = match draw(0, 13) {
+        let kind = match draw(0, 14) {
             0 => FaultKind::Pause {
                 node: either,
                 lasts,
@@ -117,6 +118,7 @@ fn trouble(seed: u64) -> Vec<FaultRange> {
                 node: either,
                 ppm: -200_000..=200_000,
             },
+            13 => FaultKind::ThreadDeath { node: client },
             _ => FaultKind::ClockStep {
                 node: either,
                 by: -2_000..=4_000,
@@ -184,8 +186,18 @@ fn in_trouble_every_lock_keeps_the_laws_of_its_family() {
                     continue;
                 }
                 let run = play(*algorithm, &troubled, seed);
+                // What a dead thread held is renewed for as long as its process lives, and what is
+                // bound to a session stays with it.
+                let threads_live = run
+                    .history
+                    .events
+                    .iter()
+                    .all(|event| event.what != What::ThreadDied);
                 match declaration.family {
                     Family::Plain => {}
+                    Family::Renewing | Family::Quorum if !threads_live => {
+                        never(&run, &["wrong-release"]);
+                    }
                     // A queue waits for those who died in it.
                     Family::Renewing if declaration.ordered => never(&run, &["wrong-release"]),
                     // Nobody deletes what is not his.
@@ -235,7 +247,8 @@ fn in_trouble_every_lock_keeps_the_laws_of_its_family() {
                             never(&run, &["double-write", "token-order"]);
                         }
                         // A lock-delay comes after the end of the session.
-                        if !["consul", "pg-session"].contains(&algorithm.name()) {
+                        let lingers = ["consul", "pg-session"].contains(&algorithm.name());
+                        if threads_live && !lingers {
                             never(&run, &["stuck"]);
                         }
                     }

@@ -169,6 +169,13 @@ pub enum Fault {
         /// Who dies.
         nodes: Nodes,
     },
+    /// The threads that do the clients' work die, and their processes live on: they never go on
+    /// with what they did and give nothing back. What they have started runs on, and connections
+    /// stay open.
+    ThreadDeath {
+        /// Clients.
+        nodes: Nodes,
+    },
     /// The machines lose power: nobody is told. What has left them arrives; what comes to them
     /// vanishes, and so does what they had not sent yet. A restart that ends later brings them
     /// back.
@@ -310,6 +317,7 @@ pub const KINDS: &[&str] = &[
     "pause",
     "suspend",
     "crash",
+    "thread-death",
     "power-loss",
     "restart",
     "hold",
@@ -335,6 +343,7 @@ impl Fault {
             Self::Pause { .. } => "pause",
             Self::Suspend { .. } => "suspend",
             Self::Crash { .. } => "crash",
+            Self::ThreadDeath { .. } => "thread-death",
             Self::PowerLoss { .. } => "power-loss",
             Self::Restart { .. } => "restart",
             Self::Hold { .. } => "hold",
@@ -369,6 +378,7 @@ impl Fault {
             | Self::ReplicaLag { lasts, .. } => lasts,
             Self::Restart { after, .. } => after,
             Self::Crash { .. }
+            | Self::ThreadDeath { .. }
             | Self::PowerLoss { .. }
             | Self::Reset { .. }
             | Self::ClockStep { .. }
@@ -387,6 +397,7 @@ impl Fault {
             Self::Pause { nodes, .. }
             | Self::Suspend { nodes, .. }
             | Self::Crash { nodes }
+            | Self::ThreadDeath { nodes }
             | Self::PowerLoss { nodes }
             | Self::Restart { nodes, .. }
             | Self::ClockStep { nodes, .. }

@@ -109,6 +109,8 @@ pub enum What {
     Started,
     /// A process died, by itself or with its machine.
     Crashed,
+    /// The thread that did a client's work died, and its process lives on.
+    ThreadDied,
     /// A server's keys are gone with its process.
     DataLost,
     /// A Redis server is a master from now on.

@@ -75,6 +75,8 @@ pub(crate) struct Node {
     pub(crate) dark: bool,
     /// The program has come to its end.
     pub(crate) done: bool,
+    /// The thread that runs the program is dead: it never comes to its end.
+    pub(crate) thread_died: bool,
     /// The faults that make it stand still, by their place in the plan.
     pub(crate) pauses: BTreeSet<usize>,
     /// Those of them that make its monotonic clock stand still, too.
@@ -211,6 +213,7 @@ impl World {
             alive: false,
             dark: false,
             done: false,
+            thread_died: false,
             pauses: BTreeSet::new(),
             suspends: BTreeSet::new(),
             restarts: 0,
@@ -320,7 +323,8 @@ impl World {
     /// Clients are done or gone, and nothing is going to go wrong any more.
     pub(crate) fn clients_are_over(&self) -> bool {
         let clients = &self.nodes[..usize::from(self.setup.clients)];
-        self.active == 0 && clients.iter().all(|client| client.done || !client.alive)
+        let is_over = |client: &Node| client.done || client.thread_died || !client.alive;
+        self.active == 0 && clients.iter().all(is_over)
     }
 
     /// A node's wall clock, in milliseconds since 1970.

@@ -661,6 +661,71 @@ mod a_lossy_network {
     }
 }
 
+mod a_thread_death {
+    use super::*;
+
+    #[test]
+    fn leaves_the_process_what_runs_beside_and_what_is_open() {
+        let faults = [(at_point(Point::AfterRead), thread_death(FIRST))];
+        let seen = play(world(2, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                connect(client).await;
+                if client.number() == 1 {
+                    let renewer = {
+                        let notes = notes.clone();
+                        client.spawn(async move {
+                            until(client, 300).await;
+                            notes.note(client, ask(client, "SET k 1").await);
+                        })
+                    };
+                    until(client, 100).await;
+                    client.point(Point::AfterRead, 1).await;
+                    notes.note(client, "goes on");
+                    drop(renewer);
+                } else {
+                    until(client, 400).await;
+                    notes.note(client, ask(client, "GET k").await);
+                }
+            })
+        });
+        assert_eq!(seen.times(|_, what| *what == What::ThreadDied), [100]);
+        assert_eq!(seen.notes_of(FIRST), ["310: OK"]);
+        // The same connection.
+        assert_eq!(seen.executed_of(FIRST)[1..], ["305: set"]);
+        assert_eq!(seen.notes_of(SECOND), ["410: 1"]);
+    }
+
+    #[test]
+    fn is_over_when_the_process_starts_again() {
+        let again = Fault::Restart {
+            nodes: vec![FIRST],
+            after: 50,
+            data: Data::Kept,
+        };
+        let faults = [(When::At(100), thread_death(FIRST)), (When::At(200), again)];
+        let seen = play(world(1, 1, &faults), |client, notes| {
+            Box::pin(async move {
+                client.sleep(150).await;
+                notes.note(client, "goes on");
+            })
+        });
+        assert_eq!(seen.notes_of(FIRST), ["400: goes on"]);
+    }
+
+    #[test]
+    fn is_none_where_no_thread_works() {
+        let faults = [
+            (When::At(200), thread_death(FIRST)),
+            (When::At(300), thread_death(LOCK)),
+        ];
+        // The program has come to its end by then, and a server has no thread of its own.
+        let seen = play(world(1, 1, &faults), |client, _| {
+            Box::pin(until(client, 100))
+        });
+        assert_eq!(seen.times(|_, what| *what == What::ThreadDied), [0; 0]);
+    }
+}
+
 mod a_power_loss {
     use super::*;
 

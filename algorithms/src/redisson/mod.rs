@@ -20,6 +20,7 @@
 //! one connection that listens for a whole process (here each who waits opens one).
 
 mod fair;
+mod interrupted;
 mod lock;
 mod read_write;
 mod replicated;
@@ -33,6 +34,7 @@ use sim::fault::Point;
 use sim::{Millis, Spawned};
 
 pub use fair::RedissonFair;
+pub use interrupted::RedissonInterrupted;
 pub use lock::Redisson;
 pub use read_write::RedissonRw;
 pub use replicated::RedissonReplicated;

@@ -293,9 +293,13 @@ impl Picture<'_> {
             }
             let x = self.x(*at);
             match what {
-                What::Crashed => {
+                What::Crashed | What::ThreadDied => {
+                    let text = match what {
+                        What::Crashed => "dies",
+                        _ => "its thread dies",
+                    };
                     canvas.cross((x, area.middle()), 9, 3);
-                    canvas.label("dies", (x + 14, area.middle()), SMALL, Align::Left);
+                    canvas.label(text, (x + 14, area.middle()), SMALL, Align::Left);
                 }
                 What::NoticedLoss { .. } => {
                     canvas.circle((x, area.top + 9), 5, WHITE, true);

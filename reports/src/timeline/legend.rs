@@ -52,7 +52,7 @@ const SIGNS: &[Entry] = &[
     (Sign::Fault, "fault"),
     (Sign::Touched, "touched by a fault"),
     (Sign::Moment, "fault, at once"),
-    (Sign::Died, "the process dies"),
+    (Sign::Died, "the process, or its thread, dies"),
     (Sign::Down, "the process is down"),
     (Sign::Read, "read"),
     (Sign::Accepted, "write, accepted"),
@@ -84,7 +84,7 @@ impl Picture<'_> {
                 events
                     .any(|event| matches!(event.what, What::Paused { .. } | What::Suspended { .. }))
             }
-            Sign::Died => happened(|what| *what == What::Crashed),
+            Sign::Died => happened(|what| matches!(what, What::Crashed | What::ThreadDied)),
             Sign::Down => shown.iter().any(|node| {
                 let down = self.down(*node);
                 down.iter()

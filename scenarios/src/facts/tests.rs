@@ -377,6 +377,16 @@ fn a_lock_in_the_process_dies_with_it() {
 }
 
 #[test]
+fn a_lock_in_the_process_outlives_a_thread() {
+    let told = Told::of_none()
+        .asks(A)
+        .grants_itself(A, "a")
+        .at(5)
+        .loses_its_thread(A);
+    assert_eq!(grants(told), [short(1, "a", A, 0, None)]);
+}
+
+#[test]
 fn a_write_belongs_to_the_grant_of_its_token() {
     let told = Told::of_one()
         .takes(A, "a")
@@ -447,6 +457,7 @@ fn a_belief_ends_at_the_first_call_of_release_or_at_the_loss_or_the_crash() {
             .at(20)
             .releasing(A, 1),
         Told::of_one().takes(A, "a").at(10).crashes(A),
+        Told::of_one().takes(A, "a").at(10).loses_its_thread(A),
     ];
     for told in ends {
         told.ended(300_000, |facts| {

@@ -1004,6 +1004,15 @@ mod stuck {
         );
         accepts(
             &Stuck,
+            "the thread that asks is dead",
+            abandoned_without_heirs()
+                .at(2_000)
+                .asks(B)
+                .at(2_000 + LIMIT)
+                .loses_its_thread(B),
+        );
+        accepts(
+            &Stuck,
             "a fault is not over",
             abandoned().at(2_000).strikes(1),
         );
@@ -1041,6 +1050,20 @@ mod stuck {
 
     #[test]
     fn rejects_invalid_histories() {
+        rejects(
+            &Stuck,
+            "the holder's thread is dead and its process renews",
+            Told::of_one()
+                .asks(A)
+                .sets_for_ever(A, "a")
+                .leased(A, "a", None)
+                .at(500)
+                .loses_its_thread(A)
+                .at(1_000)
+                .asks(B)
+                .denied(B, true),
+            &[1_000 + LIMIT],
+        );
         rejects(
             &Stuck,
             "one millisecond more",

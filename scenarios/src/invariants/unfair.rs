@@ -57,7 +57,10 @@ impl Invariant for Unfair {
                         attempt.came.get_or_insert(place);
                     }
                 }
-                (client, What::Denied { .. } | What::Leased { .. } | What::Crashed) => {
+                (
+                    client,
+                    What::Denied { .. } | What::Leased { .. } | What::Crashed | What::ThreadDied,
+                ) => {
                     waiting.remove(client);
                 }
                 _ => {}

@@ -142,13 +142,31 @@ fn holder_died() {
     let it = Landmark::HolderDied;
     reached(it, "while it holds", contended().crashes(A));
     reached(it, "while it asks", Told::of_one().asks(A).crashes(A));
+    reached(it, "its thread alone", contended().loses_its_thread(A));
     missed(it, "another client", contended().crashes(B));
+    missed(it, "another's thread", contended().loses_its_thread(B));
     missed(it, "before its section", Told::of_one().crashes(A));
     missed(
         it,
         "after its section, in the same millisecond",
         contended().gives_back(A).crashes(A),
     );
+}
+
+#[test]
+fn acquire_answered_late() {
+    let it = Landmark::AcquireAnsweredLate;
+    let applied = || Told::of_one().asks(A).sets(A, "a");
+    reached(it, "the answer", applied().at(500).leased(A, "a", None));
+    reached(it, "no answer", applied().at(1_000).denied(A, false));
+    reached(it, "nothing at all", applied());
+    missed(it, "in time", applied().at(499).leased(A, "a", None));
+    missed(
+        it,
+        "nothing granted",
+        Told::of_one().asks(A).at(1_000).denied(A, false),
+    );
+    missed(it, "another client", Told::of_one().asks(B).sets(B, "b"));
 }
 
 #[test]
@@ -188,6 +206,12 @@ fn acquire_unanswered() {
             .at(5_000)
             .sets(A, "a"),
     );
+    reached(
+        it,
+        "another try of the same attempt was answered",
+        applied().deletes(A).sets(A, "b").leased(A, "b", None),
+    );
+    missed(it, "its own lease", applied().leased(A, "a", None));
     missed(
         it,
         "another client",

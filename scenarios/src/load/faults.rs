@@ -50,6 +50,11 @@ pub const FAULTS: &[FaultHelp] = &[
         example: "node = \"client-1\"",
     },
     FaultHelp {
+        kind: "thread-death",
+        summary: "the thread that works dies; its process lives on, and renews what it holds",
+        example: "node = \"client-1\"",
+    },
+    FaultHelp {
         kind: "power-loss",
         summary: "the machine goes silent; nobody is told",
         example: "node = \"client-1\"",

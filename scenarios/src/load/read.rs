@@ -540,6 +540,9 @@ impl Reader<'_> {
             "crash" => FaultKind::Crash {
                 node: role(&fault.node, "node")?,
             },
+            "thread-death" => FaultKind::ThreadDeath {
+                node: self.client_with_a_thread(fault, || needs("node"), clients)?,
+            },
             "power-loss" => FaultKind::PowerLoss {
                 node: role(&fault.node, "node")?,
             },
@@ -639,6 +642,27 @@ impl Reader<'_> {
             _ => self.when(fault, clients)?,
         };
         Ok(FaultRange { kind, when })
+    }
+
+    /// Servers are known from outside alone: what runs in them has no threads here.
+    fn client_with_a_thread(
+        &self,
+        fault: &FaultEntry,
+        missing: impl FnOnce() -> Box<BadScenario>,
+        clients: u16,
+    ) -> Read<Role> {
+        let text = fault.node.as_ref().ok_or_else(missing)?;
+        let node = self.role(text, clients)?;
+        if matches!(node, Role::Client(_)) {
+            return Ok(node);
+        }
+        let what = format!(
+            "{} is no client and has no thread that works",
+            text.get_ref()
+        );
+        let mut bad = self.error(text.span(), what, "not a client");
+        bad.help = Some("it must be client-1, client-2, ...; a server has crashes".into());
+        Err(bad)
     }
 
     /// A clock that is wrong from the start has no moment of its own.

@@ -71,6 +71,16 @@ pub(super) trait Ground {
                 }
             }),
             Fault::Crash { nodes } => self.each(nodes, |node| self.crash(node)),
+            Fault::ThreadDeath { nodes } => self.each(nodes, |node| {
+                with(|world| {
+                    let client = &mut world.nodes[node];
+                    // A program that has come to its end has no thread any more.
+                    let works = client.alive && !client.done && client.id.is_client();
+                    if works && !std::mem::replace(&mut client.thread_died, true) {
+                        world.record(node, What::ThreadDied);
+                    }
+                });
+            }),
             Fault::PowerLoss { nodes } => self.each(nodes, |node| {
                 with(|world| {
                     world.darken(node, true);

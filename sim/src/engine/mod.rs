@@ -7,9 +7,11 @@ pub(crate) mod stock;
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::task::Poll;
 
 use futures_util::future::LocalBoxFuture;
 
@@ -144,6 +146,7 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
     let (id, tag, machine, database) = with(|world| {
         world.nodes[node].alive = true;
         world.nodes[node].done = false;
+        world.nodes[node].thread_died = false;
         world.record(node, What::Started);
         let started = &world.nodes[node];
         let tag = Tag {
@@ -156,9 +159,16 @@ fn process(node: usize, program: &Program<'_>) -> LocalBoxFuture<'static, ()> {
     });
     match id {
         NodeId::Client(number) => {
-            let program = program(Client::new(number, tag));
+            let mut program = program(Client::new(number, tag));
             Box::pin(async move {
-                program.await;
+                // A dead thread drops nothing: its process has what it had.
+                poll_fn(|context| {
+                    if with(|world| world.nodes[node].thread_died) {
+                        return Poll::Pending;
+                    }
+                    program.as_mut().poll(context)
+                })
+                .await;
                 with(|world| world.nodes[node].done = true);
             })
         }

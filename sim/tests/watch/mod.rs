@@ -203,6 +203,10 @@ pub fn crash(node: NodeId) -> Fault {
     Fault::Crash { nodes: vec![node] }
 }
 
+pub fn thread_death(node: NodeId) -> Fault {
+    Fault::ThreadDeath { nodes: vec![node] }
+}
+
 pub fn power_loss(node: NodeId) -> Fault {
     Fault::PowerLoss { nodes: vec![node] }
 }

@@ -3,6 +3,8 @@
 //! Each expectation was worked out by hand from the published behaviour of the locks and of
 //! Redis before the simulator was asked. Every failure prints the command that shows it.
 
+mod incidents;
+
 use std::sync::atomic::AtomicBool;
 
 use fencepost::scenarios::matrix::{Cell, Seeds, play};
@@ -507,7 +509,7 @@ fn a_pause_across_a_renewal_lets_a_second_holder_in_and_one_after_it_does_not() 
 
 /// `renewing` with work of 40 s, and client-1 paused between two times after its grant.
 fn paused_at(seed: u64, from: Millis, until: Millis) -> Run {
-    let calm = include_str!("../scenarios/slow-work.toml");
+    let calm = include_str!("../../scenarios/slow-work.toml");
     let overrides = [
         ("work.takes", "40s"),
         ("work.items", "1"),
