@@ -25,7 +25,7 @@ fn what_happens_is_what_the_scenarios_expect() {
     let never = AtomicBool::new(false);
     let seeds = Seeds {
         from: 1_000,
-        count: 50,
+        count: 60,
     };
     let matrix = play(algorithms::ALL, &scenarios, seeds, &Event, &|| {}, &never);
     let named: Vec<_> = scenarios.iter().map(|s| (s, s.name.as_str())).collect();
