@@ -35,9 +35,9 @@ pub(crate) fn page(report: &Value) -> String {
          Made from a matrix of {count} seeds by `examples/which_lock.rs`; do not edit. Rates are shares\n\
          of the runs that reached the scenario's moment. *Never* means never in these runs.\n\n\
          - **Wrong data**: the store took a write that it should not have (a double write, a lost update,\n  \
-         or the work's own, as paid twice or oversold), or fences went backwards.\n\
-         - **Only belief**: two clients believed at once that they hold, or a late write was taken, and\n  \
-         nothing was overwritten.\n\
+         or the work's own, as paid twice, oversold or a torn read), or fences went backwards.\n\
+         - **Only belief**: two clients believed at once that they hold, a late write was taken, or an order\n  \
+         that was promised was broken, and nothing was overwritten.\n\
          - **Stuck**: nobody gets the lock for longer than a lease and 5 s after the faults.\n\
          - The costs are those of `calm`.\n\n\
          | lock | commands per section | wait, p50 and p99 | wrong data under | only belief under | stuck under | nothing under |\n\

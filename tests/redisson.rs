@@ -129,3 +129,30 @@ fn a_check_for_replicas_narrows_the_window_and_does_not_close_it() {
         assert!(of("failover-to-stale-replica") > 0.5);
     }
 }
+
+#[test]
+fn a_dead_readers_hold_is_over_when_its_own_time_is() {
+    let text = concat!(
+        include_str!("../scenarios/reader-starves-writer.toml"),
+        "\n[[fault]]\nkind = \"crash\"\nnode = \"client-1\"\n",
+        "when = { client = \"client-1\", point = \"after-read\", nth = 1 }\n",
+    );
+    let scenario = fencepost::scenarios::load::load("crashed-reader.toml", text, &[]);
+    let scenario = scenario.unwrap_or_else(|bad| panic!("{bad:?}"));
+    let lock = algorithms::redisson::RedissonRw;
+    for seed in 0..SEEDS {
+        let run = fencepost::run(&lock, &scenario, seed).expect("the testbed works");
+        // Others read on, refresh it with theirs, and take the lock down when they leave after that.
+        assert!(!run.verdict.has("wrong-release"), "{}", replay(&run));
+        let facts = run.facts();
+        let dead = facts
+            .grants
+            .iter()
+            .find(|grant| grant.client == NodeId::Client(1));
+        let until = dead.and_then(|grant| grant.until);
+        assert!(
+            until.is_some_and(|until| until > run.around.ttl),
+            "{until:?}"
+        );
+    }
+}

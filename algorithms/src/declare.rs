@@ -232,10 +232,18 @@ pub fn owner_of_hash(key: &str, servers: &[Shown]) -> Vec<String> {
     stored.into_iter().flat_map(owners).collect()
 }
 
-/// The owners are the fields of such a hash, but for the one that says how they hold it.
+/// The owners are the fields of such a hash whose `mode` is "write", or if it is "read" those who have
+/// a hold beside it that is not over.
 pub fn owner_of_mode(key: &str, servers: &[Shown]) -> Vec<String> {
+    let reads = |stored: &Stored| parts(&stored.value).contains(&("mode".into(), "read".into()));
+    let reads = servers[0].get(key).is_some_and(reads);
+    let holds = |owner: &str| {
+        let hold = format!("{{{key}}}:{owner}:");
+        let first = servers[0].range(hold.clone()..).next();
+        first.is_some_and(|(name, _)| name.starts_with(&hold))
+    };
     let mut owners = owner_of_hash(key, servers);
-    owners.retain(|owner| owner != "mode");
+    owners.retain(|owner| owner != "mode" && (!reads || holds(owner)));
     owners
 }
 

@@ -17,7 +17,7 @@ use sim::Millis;
 use sim::fault::{Planned, When};
 
 use crate::style::{Colour, Tone};
-use crate::words::clock;
+use crate::words::{clock, length};
 
 /// How a story is to look.
 #[derive(Debug, Clone, Default)]
@@ -215,12 +215,60 @@ fn verdict(text: &mut String, run: &Run, scenario: &Scenario, colour: Colour) {
         );
         let _ = writeln!(text, "{}", colour.paint(Tone::Fault, &line));
     }
+    if let Some(line) = waiting(run) {
+        let _ = writeln!(text, "{line}");
+    }
     if verdict.stuck_not_judged {
         let _ = writeln!(
             text,
             "Not judged for stuck: too little time was left after the faults."
         );
     }
+}
+
+/// Who waited longest, and what that was due to. Waits of less than a second are not worth a line.
+fn waiting(run: &Run) -> Option<String> {
+    let facts = run.facts();
+    let ended = facts.history.ended;
+    // Who died while it asked has stopped waiting.
+    let asks = facts
+        .asks
+        .iter()
+        .filter(|ask| ask.leased || ask.until.is_none());
+    let waits = asks.map(|ask| (ask.until.unwrap_or(ended) - ask.attempts[0], ask));
+    let (wait, ask) = waits.rev().max_by_key(|(wait, _)| *wait)?;
+    if wait < 1_000 {
+        return None;
+    }
+    let mut line = format!(
+        "Waiting: {} waited longest for {}, {}{}.",
+        ask.client,
+        ask.key,
+        length(wait),
+        if ask.leased {
+            ""
+        } else {
+            ", and did not get it"
+        },
+    );
+    match run.verdict.cost.overtaken {
+        0 => {}
+        1 => line.push_str(" One lease went to somebody who had asked later than another."),
+        more => {
+            let _ = write!(
+                line,
+                " While one waited, {more} leases went to others who had asked later."
+            );
+        }
+    }
+    if run.verdict.cost.orphaned >= 1_000 {
+        let orphaned = length(run.verdict.cost.orphaned);
+        let _ = write!(
+            line,
+            " For {orphaned} a lock was held for nobody who still counted on it."
+        );
+    }
+    Some(line)
 }
 
 /// `first`, `2nd`, `11th`.

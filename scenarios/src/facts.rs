@@ -509,6 +509,11 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// What the names of keys begin with that a lock keeps in the same slot of a cluster as its own.
+fn beside(lock: &str) -> String {
+    format!("{{{lock}}}:")
+}
+
 /// The servers' keys as they change.
 struct Replay<'a> {
     around: &'a Circumstances,
@@ -683,6 +688,7 @@ impl<'a> Replay<'a> {
         let owns = |lock: &&str| {
             let rest = key.strip_prefix(*lock);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+                || key.starts_with(&beside(lock))
         };
         self.locks.iter().copied().filter(owns).collect()
     }
@@ -719,11 +725,17 @@ impl<'a> Replay<'a> {
         all
     }
 
-    /// What every server shows at a time of `key` and of the keys that begin with it.
+    /// What every server shows at a time of `key` and of the keys that begin with it, or with it in
+    /// braces.
     fn shown(&self, key: &str, at: Millis) -> Vec<Shown> {
+        let beside = beside(key);
         let visible = |(server, keys): (usize, &Shown)| {
-            keys.range(key.to_owned()..)
-                .take_while(|(name, _)| name.starts_with(key))
+            let of = |start: String| {
+                let keys = keys.range(start.clone()..);
+                keys.take_while(move |(name, _)| name.starts_with(&start))
+            };
+            of(key.to_owned())
+                .chain(of(beside.clone()))
                 .filter(|(_, stored)| {
                     self.hidden_from(server, stored)
                         .is_none_or(|from| at < from)

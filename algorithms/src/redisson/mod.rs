@@ -17,7 +17,8 @@
 //!
 //! Deliberately absent: `tryLock` with a time to wait and locks with a fixed lease, which have no
 //! watchdog; the one timer that renews all locks of a process (here each lock has its own); the
-//! one connection that listens for a whole process (here each who waits opens one).
+//! one connection that listens for a whole process (here each who waits opens one); a thread that dies
+//! while it asks, whose answer arms the watchdog all the same (see `redisson-interrupted` for that).
 
 mod fair;
 mod interrupted;

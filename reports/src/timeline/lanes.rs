@@ -396,7 +396,8 @@ impl Picture<'_> {
                 .facts
                 .grant_of(&belief.token)
                 .map(|grant| &self.facts.grants[grant]);
-            let over: Option<Millis> = grant.and_then(|grant| grant.until);
+            // Who was never granted believes wrongly from the beginning.
+            let over: Option<Millis> = grant.map_or(Some(belief.from), |grant| grant.until);
             let split = match over {
                 Some(over) if over <= self.window.until => self.x(over).clamp(left, right),
                 _ => right,
@@ -444,11 +445,18 @@ impl Picture<'_> {
                 let left = held.left + if marked { 13 } else { 5 };
                 canvas.text(text, (left, bar.middle()), of, Align::Left);
             }
-            let texts = [
-                format!("still believes ({number} is over)"),
-                format!("believes ({number} is over)"),
-                "still believes".to_owned(),
-            ];
+            let texts = match grant {
+                Some(_) => [
+                    format!("still believes ({number} is over)"),
+                    format!("believes ({number} is over)"),
+                    "still believes".to_owned(),
+                ],
+                None => [
+                    format!("believes that it holds {} ({number})", belief.key),
+                    format!("believes ({number})"),
+                    "believes".to_owned(),
+                ],
+            };
             let fits = texts
                 .iter()
                 .find(|text| SMALL.width(text) + 16 <= left_over.width());

@@ -69,7 +69,7 @@ impl Invariant for Stuck {
                     .partition_point(|event| event.at <= start)
                     .min(events.len() - 1),
                 why: format!(
-                    "no live client held {key} and nobody was granted it for {lasted}{tail}"
+                    "nobody at work held {key} and nobody was granted it for {lasted}{tail}"
                 ),
             }
         };

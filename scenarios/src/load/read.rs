@@ -267,6 +267,15 @@ impl Reader<'_> {
         let kinds = work::ALL.iter().map(|kind| (kind.name(), *kind));
         let work: &dyn WorkKind = self.one_of("kind of work", &file.work.kind, kinds)?;
         let clients = self.at_least_one(&file.world.clients, "clients")?;
+        let least = work.least_clients();
+        if clients < least {
+            let what = format!(
+                "the work `{}` needs {least} clients: {}",
+                work.name(),
+                work.summary()
+            );
+            return Err(self.error(file.world.clients.span(), what, "too few"));
+        }
         if clients > MOST_CLIENTS {
             let what = format!("more than {MOST_CLIENTS} clients take longer than anybody waits");
             return Err(self.error(file.world.clients.span(), what, "too many"));

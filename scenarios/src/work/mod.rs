@@ -50,6 +50,11 @@ pub trait WorkKind: Sync {
         format!("finds row {row} done already")
     }
 
+    /// How many clients it takes at least.
+    fn least_clients(&self) -> u16 {
+        1
+    }
+
     /// What every row holds at the start.
     fn starts_at(&self, _limit: i64) -> i64 {
         0

@@ -31,6 +31,10 @@ impl WorkKind for ReadMostly {
         Place::in_turn(client, item, keys)
     }
 
+    fn least_clients(&self) -> u16 {
+        WRITER
+    }
+
     fn task(&self) -> Rc<dyn Task> {
         Rc::new(Self)
     }
