@@ -93,6 +93,31 @@ pub(crate) fn page(report: &Value) -> String {
             listed(unharmed.map(|cell| scenario(cell).to_owned())),
         );
     }
+    text + &readers(report)
+}
+
+/// How those fare who only read, and who writes among them.
+fn readers(report: &Value) -> String {
+    let mut text = String::from(
+        "\n## Many readers and one who writes\n\n\
+         `reader-starves-writer`: five clients read under the lock, one after the other without a pause, and one\n\
+         wants to write. *Overtaken* is how many leases went to others who had asked later while one waited.\n\n\
+         | lock | commands per section | wait, p50 and p99 | overtaken |\n| --- | --- | --- | --- |\n",
+    );
+    let cells = report["cells"].as_array().into_iter().flatten();
+    for cell in cells.filter(|cell| cell["scenario"] == "reader-starves-writer") {
+        let cost = &cell["cost"];
+        let wait = |which: &str| cost["acquire_wait_ms"][which].as_u64().map(length);
+        if let (Some(half), Some(most), Some(commands), Some(name)) = (
+            wait("p50"),
+            wait("p99"),
+            cost["commands_per_section"].as_f64(),
+            cell["algorithm"].as_str(),
+        ) {
+            let overtaken = &cost["overtaken"];
+            text += &format!("| `{name}` | {commands:.1} | {half}, {most} | {overtaken} |\n");
+        }
+    }
     text
 }
 
