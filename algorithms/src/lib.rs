@@ -36,6 +36,7 @@ pub mod sentinel;
 mod session;
 pub mod setnx;
 pub mod setnx_expire;
+pub mod setnx_getset;
 pub mod tokened;
 pub mod tokened_assuming;
 pub mod unique_key;
@@ -87,6 +88,7 @@ pub const ALL: &[&dyn Algorithm] = &[
     &local_mutex::LocalMutex,
     &setnx::SetNx,
     &setnx_expire::SetNxExpire,
+    &setnx_getset::SetNxGetSet,
     &naive::Naive,
     &tokened::Tokened,
     &tokened_assuming::TokenedAssuming,

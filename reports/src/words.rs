@@ -103,7 +103,7 @@ pub fn nodes(nodes: &[NodeId]) -> String {
 pub fn point(point: Point) -> &'static str {
     match point {
         Point::AcquireSent => "right after sending its request for the lock",
-        Point::MidAcquire => "between the two commands that take the lock",
+        Point::MidAcquire => "between the two steps of taking the lock",
         Point::Granted => "right after getting the lock",
         Point::BeforeRead => "before its read",
         Point::ReadChecked => "right before its read, after any check of its lease",
@@ -138,7 +138,7 @@ pub fn fault(planned: &Planned) -> String {
 fn point_of(p: Point, client: NodeId) -> String {
     match p {
         Point::AcquireSent => format!("right after {client} has sent its request for the lock"),
-        Point::MidAcquire => format!("between the two commands with which {client} takes the lock"),
+        Point::MidAcquire => format!("between the two steps with which {client} takes the lock"),
         Point::Granted => format!("right after {client} has got the lock"),
         Point::ReadChecked => {
             format!("right before {client}'s read, after any check of its lease")

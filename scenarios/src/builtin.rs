@@ -24,6 +24,7 @@ pub const FILES: &[(&str, &str)] = files![
     "crashed-holder",
     "dead-thread",
     "crash-between",
+    "stale-now",
     "cut-off-holder",
     "server-clock-step",
     "server-clock-back",

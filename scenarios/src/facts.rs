@@ -563,9 +563,12 @@ impl<'a> Replay<'a> {
     }
 
     fn grants_of(mut self, history: &History, facts: &mut Facts<'_>) {
+        // A change that a command makes comes right after it.
+        let mut executing = "";
         for (index, Event { at, node, what }) in history.events.iter().enumerate() {
             let at = *at;
             match (node, what) {
+                (_, What::Executed { command, .. }) => executing = command,
                 (client, What::Granted { key, token }) => {
                     self.grant(facts, key, token, *client, at, index);
                 }
@@ -606,16 +609,16 @@ impl<'a> Replay<'a> {
                     for lock in self.locks_of(key) {
                         let ended = self.ask(facts, lock, at, index);
                         let Some(by) = *by else { continue };
-                        // On a coordination server, who takes a lapsed record over by a conditional
-                        // write releases nobody's lock.
+                        // Who takes a lapsed lock over releases nobody's: on a coordination server by
+                        // a conditional write of its record, on Redis by a GETSET.
                         let is_new = |grant: &usize| {
                             let grant = &facts.grants[*grant];
                             grant.client == by && grant.event == index
                         };
                         let held = self.held.get(lock);
                         let is_record = after.as_ref().is_some_and(|a| a.tracked.is_some());
-                        let takes_over =
-                            is_record && held.is_some_and(|now| now.iter().any(is_new));
+                        let takes_over = (is_record || executing == "getset")
+                            && held.is_some_and(|now| now.iter().any(is_new));
                         for grant in ended {
                             if takes_over && facts.grants[grant].client != by {
                                 continue;

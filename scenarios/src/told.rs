@@ -219,6 +219,13 @@ impl Told {
         self.event(NodeId::Lock(1), What::Executed { by, command })
     }
 
+    /// A client puts its token in the place of what it asks for with a GETSET.
+    pub(crate) fn takes_over(self, by: NodeId, token: &str) -> Self {
+        let command = "getset";
+        self.event(NodeId::Lock(1), What::Executed { by, command })
+            .sets_for_ever(by, token)
+    }
+
     /// The lock promises first come, first served.
     pub(crate) fn in_order(mut self) -> Self {
         self.around.ordered = true;

@@ -65,7 +65,8 @@ pub enum When {
 pub enum Point {
     /// The attempt's request to each server of the lock has been written to its socket.
     AcquireSent,
-    /// Between the two commands of a lock that takes itself in two.
+    /// Between the two steps of a lock that takes itself in two: two commands, or a look at the clock
+    /// and the command that carries what it showed.
     MidAcquire,
     /// Acquire has returned a lease.
     Granted,

@@ -2,10 +2,10 @@
 
 use fencepost::scenarios::Run;
 use fencepost::sim::fault::Point;
-use fencepost::sim::history::{Event, GaveUp, What};
+use fencepost::sim::history::{Event, GaveUp, Release, What};
 use fencepost::sim::{Millis, NodeId};
 
-use super::{cell, is_safe, never_shows, runs, shows};
+use super::{can_show, cell, is_safe, never_shows, runs, shows};
 
 const FIRST: NodeId = NodeId::Client(1);
 const SECOND: NodeId = NodeId::Client(2);
@@ -300,5 +300,111 @@ mod early_start {
         assert!((per_item("redlock") - 1.0).abs() < 1e-9);
         let wasted = per_item("redlock-early-start");
         assert!(wasted > 1.1, "{wasted} leases for an item");
+    }
+}
+
+mod time_by_the_clients {
+    use super::*;
+
+    /// Whether client-1 was given a lease before it was ever denied one.
+    fn first_attempt_succeeded(run: &Run) -> bool {
+        let mut own = run.history.events.iter().filter(|e| e.node == FIRST);
+        let end = own.find(|e| matches!(e.what, What::Leased { .. } | What::Denied { .. }));
+        end.is_some_and(|end| matches!(end.what, What::Leased { .. }))
+    }
+
+    #[test]
+    fn a_time_that_was_read_before_a_pause_makes_two_win() {
+        let breached = ["double-write", "lost-update", "stale-write", "overlap"];
+        shows("setnx-getset", "stale-now", &breached);
+        // Whose lease the server reckons is right, wherever it stands still before asking for it.
+        is_safe("setnx-expire", "stale-now");
+    }
+
+    /// It is granted what is over, and nobody who asks for it is told that it is held.
+    #[test]
+    fn such_a_lock_keeps_nobody_out() {
+        let (mut free, mut held) = (0, 0);
+        for run in runs("setnx-getset", "stale-now") {
+            if !first_attempt_succeeded(&run) {
+                held += 1;
+                assert_eq!(run.verdict.breached(), [""; 0], "seed {}", run.seed);
+                continue;
+            }
+            free += 1;
+            let facts = run.facts();
+            let mut own = facts.beliefs.iter().filter(|b| b.client == FIRST);
+            let stale = own.next().expect("its first lease");
+            let until = stale.until.expect("it is given back");
+            let told = |event: &Event| {
+                let within = (stale.from..until).contains(&event.at);
+                let others = facts.grants.iter().any(|grant| {
+                    grant.client == SECOND
+                        && grant.key == stale.key
+                        && (stale.from..event.at).contains(&grant.from)
+                });
+                let denied = matches!(&event.what, What::Denied { key, .. } if *key == stale.key);
+                event.node == SECOND && within && denied && !others
+            };
+            assert_eq!(when(&run, told), [0; 0], "seed {}", run.seed);
+        }
+        assert!(free >= 20 && held >= 5, "{free} free, {held} held");
+    }
+
+    #[test]
+    fn who_is_ahead_takes_what_is_held_and_who_was_robbed_deletes_it() {
+        let breached = ["double-write", "lost-update", "overlap", "wrong-release"];
+        for under in ["skewed-clients", "fair-clock-skew"] {
+            shows("setnx-getset", under, &breached);
+            for lock in ["naive", "tokened", "redlock", "pg-lease"] {
+                is_safe(lock, under);
+            }
+        }
+    }
+
+    #[test]
+    fn the_servers_clock_has_no_part_in_it() {
+        is_safe("setnx-getset", "server-clock-step");
+        never_shows("setnx-getset", "server-clock-back", &["stuck", "overlap"]);
+        shows("naive", "server-clock-step", &["overlap"]);
+        shows("naive", "server-clock-back", &["stuck"]);
+    }
+
+    #[test]
+    fn who_releases_after_its_own_time_asks_nobody_and_deletes_nothing() {
+        for run in runs("setnx-getset", "gc-pause") {
+            let facts = run.facts();
+            let mut own = facts.events_of(FIRST);
+            let called = own
+                .find(|event| matches!(event.what, What::Releasing { .. }))
+                .expect("it wakes");
+            let ended = own
+                .find(|event| matches!(event.what, What::ReleaseEnded { .. }))
+                .expect("a release ends");
+            let not_owner = matches!(
+                ended.what,
+                What::ReleaseEnded {
+                    release: Release::NotOwner,
+                    ..
+                }
+            );
+            assert!(not_owner && ended.at == called.at, "seed {}", run.seed);
+        }
+        shows("naive", "gc-pause", &["wrong-release"]);
+    }
+
+    /// They exclude each other all the same: the two names follow each other in the key.
+    #[test]
+    fn who_loses_the_race_for_a_lock_that_is_over_leaves_its_name_there() {
+        let under = "lost-acquire-reply";
+        can_show("setnx-getset", under, &["stale-write", "wrong-release"]);
+        let excluded = [
+            "paid-twice",
+            "double-write",
+            "lost-update",
+            "overlap",
+            "stuck",
+        ];
+        never_shows("setnx-getset", under, &excluded);
     }
 }

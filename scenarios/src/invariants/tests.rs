@@ -875,6 +875,15 @@ mod wrong_release {
         );
         accepts(
             &WrongRelease,
+            "a GETSET takes a lock over",
+            Told::of_one()
+                .takes(A, "a")
+                .at(5)
+                .asks(B)
+                .takes_over(B, "b"),
+        );
+        accepts(
+            &WrongRelease,
             "one server of five is not the lock",
             held_by_five().at(100).deletes_on(1, B).deletes_on(2, B),
         );
@@ -909,6 +918,18 @@ mod wrong_release {
             &WrongRelease,
             "overwritten",
             Told::of_one().takes(A, "a").at(5).asks(B).sets(B, "b"),
+            &[5],
+        );
+        rejects(
+            &WrongRelease,
+            "overwritten after another command than the GETSET before",
+            Told::of_one()
+                .takes(A, "a")
+                .asks(B)
+                .takes_over(B, "b")
+                .at(5)
+                .comes(A)
+                .sets(A, "c"),
             &[5],
         );
         rejects(
