@@ -181,6 +181,8 @@ pub enum Assumption {
     DataIsKept,
     /// Every request to acquire is answered.
     AcquiresAnswered,
+    /// Every request to release is answered.
+    ReleasesAnswered,
     /// No replica becomes the master that has not copied everything.
     NoFailover,
     /// The store checks fences.
@@ -204,6 +206,7 @@ impl Assumption {
             Self::ClocksRunAlike => "all clocks run at about the same rate",
             Self::DataIsKept => "no server loses data",
             Self::AcquiresAnswered => "every request to acquire is answered",
+            Self::ReleasesAnswered => "every request to release is answered",
             Self::NoFailover => "no replica is promoted that lacks a write",
             Self::StoreChecks => "the store checks fences",
             Self::SessionsLive => "the database drops no session, and no client's machine vanishes",

@@ -39,6 +39,7 @@ pub mod setnx_expire;
 pub mod setnx_getset;
 pub mod tokened;
 pub mod tokened_assuming;
+pub mod tokened_forgetful;
 pub mod unique_key;
 pub mod zookeeper;
 
@@ -92,6 +93,7 @@ pub const ALL: &[&dyn Algorithm] = &[
     &naive::Naive,
     &tokened::Tokened,
     &tokened_assuming::TokenedAssuming,
+    &tokened_forgetful::TokenedForgetful,
     &renewing::Renewing::Told,
     &renewing::Renewing::Deaf,
     &renewing::Renewing::Fragile,

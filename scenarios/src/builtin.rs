@@ -33,6 +33,7 @@ pub const FILES: &[(&str, &str)] = files![
     "interrupted-acquire",
     "late-acquire-replies",
     "barely-late-replies",
+    "reset-release",
     "replayed-release",
     "redis-restart",
     "redlock-clock-step",

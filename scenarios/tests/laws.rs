@@ -200,6 +200,10 @@ fn in_trouble_every_lock_keeps_the_laws_of_its_family() {
                     }
                     // A queue waits for those who died in it.
                     Family::Renewing if declaration.ordered => never(&run, &["wrong-release"]),
+                    // Without a TTL it waits for those who died, and for what they forgot.
+                    Family::Tokened if declaration.assumes.contains(&Assumption::HoldersLive) => {
+                        never(&run, &["wrong-release"]);
+                    }
                     // Nobody deletes what is not his.
                     Family::Tokened | Family::Renewing | Family::Quorum => {
                         never(&run, &["wrong-release", "stuck"]);

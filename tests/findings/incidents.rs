@@ -408,3 +408,65 @@ mod time_by_the_clients {
         never_shows("setnx-getset", under, &excluded);
     }
 }
+
+mod forgotten_token {
+    use super::*;
+
+    fn releases_of_the_first(run: &Run) -> Vec<Release> {
+        let of = |event: &Event| match event.what {
+            What::ReleaseEnded { release, .. } if event.node == FIRST => Some(release),
+            _ => None,
+        };
+        run.history.events.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn makes_one_broken_connection_hold_the_lock_for_ever() {
+        always_shows("tokened-forgetful", "reset-release", &["stuck"]);
+        for run in runs("tokened-forgetful", "reset-release") {
+            let facts = run.facts();
+            let [only] = &facts.grants[..] else {
+                panic!("{} grants", facts.grants.len());
+            };
+            assert_eq!((only.client, only.until), (FIRST, None));
+            let ended = releases_of_the_first(&run);
+            assert_eq!(ended, [Release::Unknown, Release::NotOwner]);
+        }
+    }
+
+    #[test]
+    fn is_what_others_bring_again() {
+        for lock in [
+            "setnx", "naive", "tokened", "renewing", "redisson", "fenced", "redlock",
+        ] {
+            is_safe(lock, "reset-release");
+        }
+        for run in runs("tokened", "reset-release") {
+            let ended = releases_of_the_first(&run);
+            assert_eq!(ended[..2], [Release::Unknown, Release::Done]);
+        }
+    }
+
+    /// A server that restarts from its disk knows no old connection, and one that is dead does not answer.
+    #[test]
+    fn is_missed_after_a_restart_that_loses_nothing_and_a_failover_that_loses_nothing() {
+        for under in ["power-loss-always", "failover-to-acked-replica"] {
+            shows("tokened-forgetful", under, &["stuck"]);
+            is_safe("tokened", under);
+        }
+    }
+
+    /// With what it remembers it is a lock without a TTL.
+    #[test]
+    fn costs_nothing_where_every_release_is_answered() {
+        for under in [
+            "gc-pause",
+            "slow-work",
+            "server-clock-step",
+            "replayed-release",
+        ] {
+            is_safe("tokened-forgetful", under);
+        }
+        always_shows("tokened-forgetful", "crashed-holder", &["stuck"]);
+    }
+}
